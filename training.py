@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .errors import OptionError, StaticArgumentError, TraceError
+from .extract.blocks import bytes_held, step_plan
+from .extract.plan import Part, StepPlan, plan_text
 from .extract.programs.candidates import GAIN
 from .extract.quantities import bytes_text
 from .extract.saving import Passes, Saved, parted
@@ -31,6 +34,7 @@ from .planning.copied import Copied
 from .runtime.executable import Executable, transformed
 from .runtime.training_module import TrainingModule
 from .runtime.writing import check_place, write_module
+from .tiles.kernel import Buffer
 
 MOST_VARIANTS = 64  # plans for other shapes that one Trained keeps
 Runner = Callable[[Executable, list[torch.Tensor]], Any]
@@ -127,12 +131,20 @@ class Trained(Copied):
         """What kernels for a CPU lack here, so that calls run the original function in torch; empty if nothing."""
         return self.forward.missing or self.backward.missing
 
-    def __str__(self) -> str:
-        listed = [
-            f"  {s.input.name}{list(s.input.shape)} {s.dtype.name}, {bytes_text(s.bytes)}{', a result' * s.result}" for s in self.saved
+    @cached_property
+    def plan(self) -> StepPlan:
+        """Both passes in order, and what is saved between them."""
+        saved = tuple(Buffer(s.input.name, s.dtype, s.input.shape, "output" if s.result else "temporary") for s in self.saved)
+        passes = {"forward": self.forward.plan, "backward": self.backward.plan}
+        parts = [
+            Part(p, tuple(i.name for i in p.program.inputs), tuple(o.name for o in p.program.outputs), name) for name, p in passes.items()
         ]
-        held = f"saved for the backward pass: {bytes_text(self.saved_bytes)} beside arguments and results"
-        return "\n".join([str(self.forward.plan), held, *listed, str(self.backward.plan), *[self.missing] * bool(self.missing)])
+        kept = {b.name: b.bytes for b in saved if b.role == "temporary"}
+        most = max(bytes_held((kept if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
+        return step_plan(self.joint.traced.program.name, self.forward.target, parts, temporary_bytes=most, saved=saved)
+
+    def __str__(self) -> str:
+        return "\n  ".join([str(self.plan), *[self.missing] * bool(self.missing)])
 
     def __repr__(self) -> str:
         kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
@@ -140,23 +152,16 @@ class Trained(Copied):
 
     def html(self) -> str:
         """Both passes as one page of HTML, as :meth:`eqfuse.Compiled.html`, with what is saved between them."""
-        from .pages import Piece, graph_data, page, page_data
+        from .pages import page, page_data
 
-        saved = [
-            {"name": s.input.name, "shape": list(s.input.shape), "dtype": s.dtype.name, "bytes": s.bytes, "result": s.result}
-            for s in self.saved
-        ]
-        name, target = self.joint.traced.program.name, self.forward.target
-        forward = graph_data(f"{name} forward", target, [Piece(self.forward.plan)], kind="forward", saved=saved)
-        backward = graph_data(f"{name} backward", target, [Piece(self.backward.plan)], kind="backward")
-        return page(page_data([forward, backward]), name)
+        return page(page_data([(self.plan, self.forward.target)]), self.plan.name)
 
     # -- keeping -----------------------------------------------------------------------------------------------------------------
     @property
     def source(self) -> str:
         """Both passes as one module that needs only torch and triton: ``run`` takes the tensors of :attr:`inputs`, of the planned sizes,
         and what it returns has ``.backward()``."""
-        return self._module.source(str(self))
+        return self._module.source(plan_text(self.plan, module=True))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ class Trained(Copied):
         does."""
         name = self.joint.traced.program.name
         check_place(path, name, overwrite=overwrite)
-        return write_module(path, self._module.standalone(str(self)), name, overwrite=overwrite)
+        return write_module(path, self._module.standalone(plan_text(self.plan, module=True)), name, overwrite=overwrite)
 
     @property
     def _module(self) -> TrainingModule:

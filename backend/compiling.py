@@ -21,13 +21,13 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import tracing
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..extract.plan import StepPlan
 from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph, without_data
 from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range
-from ..steps.plan import StepPlan
 from ..steps.running import Steps
 from . import kept
 from .blame import of_the_user

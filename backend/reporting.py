@@ -14,10 +14,10 @@ from io import StringIO
 from typing import Any
 
 from ..errors import expect
-from ..extract.plan import PlannedKernel
+from ..extract.blocks import step_plan
+from ..extract.plan import PlannedKernel, StepPlan
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import load_target
-from ..steps.plan import StepPlan
 from .inductor import Written
 
 MOST_COSTS = 5
@@ -46,13 +46,7 @@ class Graph:
     @property
     def library(self) -> dict[tuple[str, str], int]:
         """What torch runs: operator and reason, and how often, of the plan for the first sizes."""
-        found: Counter[tuple[str, str]] = Counter()
-        for s in (step for plan in self.plans[:1] for step in plan.steps):
-            if not hasattr(s, "plan"):
-                found[s.target, s.reason] += 1
-            elif s.plan is None:
-                found[s.name, s.reason] += 1
-        return dict(found)
+        return dict(Counter((call.target, call.reason) for plan in self.plans[:1] for call in plan.library))
 
     def by_inductor(self) -> dict[str, Any]:
         """What Inductor makes of it, priced for the device of the plan; or the ``reason`` why that is not known."""
@@ -62,13 +56,13 @@ class Graph:
         plans = self.plans
         if self.kind not in found or not plans:
             return {"reason": "there is no such graph of Inductor's" if plans else "there is no plan"}
-        return found[self.kind].data(load_target(plans[0].target))
+        return found[self.kind].data(plans[0].device)
 
     def data(self) -> dict[str, Any]:
         """As JSON values."""
         plans = [
             {
-                "pieces": len(p.pieces), "kernels": p.kernels, "us": p.estimated_us, "eager_us": p.baseline_us, "bytes": p.dram_bytes,
+                "pieces": len(p.pieces), "kernels": len(p.kernels), "us": p.estimated_us, "eager_us": p.baseline_us, "bytes": p.dram_bytes,
                 "eager_bytes": p.baseline_bytes, "library_bytes": p.library_bytes, "target": p.target,
                 "in_torch": asdict(p.share.torch), "operators": asdict(p.share.all),
             }
@@ -83,11 +77,9 @@ class Graph:
     def page_data(self) -> dict[str, Any]:
         """What a page says of it."""
         from ..pages import graph_data
-        from ..steps.page import step_data
 
-        if self.plans:
-            return step_data(self.plans[0], self.name, kind=self.kind, calls=self.calls, reasons=self.reasons)
-        return graph_data(self.name, load_target("auto"), [], kind=self.kind, calls=self.calls, reasons=self.reasons)
+        plan = next(iter(self.plans), None) or step_plan(self.name, load_target("auto"), ())
+        return graph_data(plan, plan.device, self.name, kind=self.kind, calls=self.calls, reasons=self.reasons)
 
 
 @dataclass(frozen=True)
@@ -118,7 +110,7 @@ class Report:
         """The kernels that take longest, of all graphs at the first sizes that they were planned for."""
         found: dict[tuple[str, str], list[PlannedKernel]] = {}
         for g in self.graphs:
-            for k in (k for p in g.plans[:1] for plan in p.plans for k in plan.kernels):
+            for k in (k for plan in g.plans[:1] for k in plan.kernels):
                 found.setdefault((g.name, k.kernel.name), []).append(k)
         every = [Costly(g, name, len(ks), sum(k.cost.us for k in ks), ks[0].cost.bound) for (g, name), ks in found.items()]
         return sorted(every, key=lambda c: -c.us)[:MOST_COSTS]
@@ -145,7 +137,7 @@ class Report:
                 continue
             p = g.plans[0]
             table.add_row(
-                g.name, str(g.calls), str(g.ran), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}",
+                g.name, str(g.calls), str(g.ran), str(len(g.plans)), str(len(p.pieces)), str(len(p.kernels)), f"{p.estimated_us:.1f}",
                 f"{p.baseline_us:.1f}", bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes),
                 f"{p.share.torch.operators} of {p.share.all.operators}",
             )  # fmt: skip

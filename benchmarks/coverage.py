@@ -68,14 +68,15 @@ def plan(case, options):
     """The plan of a program: kernels, times and bytes, which leave out what torch runs, and that, with how often."""
     import eqfuse
     from eqfuse.extract.plan import Plan
+    from eqfuse.steps.pieces import PIECE
 
     fn, args = case.large()
     found = eqfuse.optimize(fn, args, target=TARGET, time_budget=options.time_budget).plan
     if isinstance(found, Plan):
         kernels, calls, failed = len(found.kernels), [c.call.name for c in found.calls], []
     else:
-        kernels, calls = found.kernels, [s.target for s in found.library]
-        failed = [s.reason for s in found.steps if s not in found.library and s.plan is None]
+        kernels, calls = len(found.kernels), [s.target for s in found.library if not s.name.startswith(PIECE)]
+        failed = [s.reason for s in found.library if s.name.startswith(PIECE)]
     row = {"kernels": kernels, "library": len(calls), "calls": dict(Counter(calls)), "pieces_in_torch": dict(Counter(failed))}
     row |= {"us": found.estimated_us, "baseline_us": found.baseline_us}
     return row | {"bytes": found.dram_bytes, "baseline_bytes": found.baseline_bytes}

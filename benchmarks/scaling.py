@@ -59,12 +59,13 @@ def model(layers):
 
 def planned(plan):
     """What became of one graph, whose plan has pieces of plans."""
-    parts = [part for p in plan.plans for part in (p.parts or (p,))]
+    pieces = [p.plan for p in plan.pieces]
+    parts = [part for p in pieces for part in (p.parts or (p,))]
     different = {id(getattr(p, "plan", p)) for p in parts}
     return {
-        "kernels": plan.kernels, "regions": len(parts), "distinct_regions": len(different),
+        "kernels": len(plan.kernels), "regions": len(parts), "distinct_regions": len(different),
         "us": plan.estimated_us, "unfused_us": plan.baseline_us, "in_torch": len(plan.library),
-        "stopped": sorted({p.stopped for p in plan.plans}),
+        "stopped": sorted({p.stopped for p in pieces}),
     }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def row(name, options):
         "weights": statistics.median(weights),
         "graphs": [
             {
-                "kind": g.kind, "calls": g.calls, "by_kernels": g.ran, "reasons": g.reasons, "kernels": [p.kernels for p in g.plans],
+                "kind": g.kind, "calls": g.calls, "by_kernels": g.ran, "reasons": g.reasons, "kernels": [len(p.kernels) for p in g.plans],
                 "in_torch": sorted(s.target for p in g.plans for s in p.library),
             }
             for g in graphs

@@ -39,7 +39,6 @@ class Check:
     reference: str
     imports: tuple[str, ...] = ()
     seconds: float = 0.0
-    narrow: bool = False  # kernels in Triton know bfloat16
     native: bool = False  # kernels are in C
 
 
@@ -169,6 +168,6 @@ def with_check(module: str, check: Check | None, computes: Sequence[str], why: s
         parts = [head, rest, *imports, check.reference, f'{data}DEVICE = "cpu"', _CHECK, _NATIVE]
         return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"
     data += f'SECONDS, LONGEST = {check.seconds:.0f}, {LONGEST}\nDEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
-    main = _MAIN.strip("\n") + "\n" + (_NARROW.strip("\n") if check.narrow else _PLAIN.strip("\n"))
+    main = _MAIN.strip("\n") + "\n" + (_NARROW if "tl.bfloat16" in module else _PLAIN).strip("\n")
     parts = [head, _BEFORE, rest, *imports, check.reference, data, _CHECK, main]
     return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..ir.program import Result
 from ..tiles.kernel import Buffer
 from .host import host, put_together, variables
-from .module import emit_kernels, with_hosts
+from .module import docstring, emit_kernels, joined, with_hosts
 from .sizes import ModuleSpec
 from .text import torch_name
 
@@ -64,45 +64,34 @@ class ComposedSpec:
         return tuple(variables.get((b.name, d), n) for d, n in enumerate(b.shape))
 
 
-def emit_composed(spec: ComposedSpec) -> str:
-    """The module as text."""
-    launched = {tuple(map(id, ks)): ks for p in spec.plans for ks in p.launched}.values()  # those of one plan at several sizes once
-    kernels = tuple(k for ks in launched for k in ks)
-    calls = tuple(c for p in spec.plans for c in p.calls)
-    launches = tuple(map(len, launched))
-    everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header, launches=launches)
-    hosts = [host(p, _function(k)) for k, p in enumerate(spec.plans)]
-    return with_hosts(emit_kernels(everything), [*hosts, _run(spec)], everything)
+Spec = ModuleSpec | ComposedSpec
 
 
-def emit_steps(name: str, header: str, plans: Mapping[str, ModuleSpec | ComposedSpec], hosts: Sequence[str]) -> str:
-    """A module of plans, each a function of the name that it has here, and other functions that call them.  Kernels of different plans
-    have different names."""
+def emit(name: str, header: str, plans: Mapping[str, Spec], functions: Sequence[str] = ()) -> str:
+    """A module: the different kernels of all plans, for each plan a function of the name that it has here, and other functions that call
+    them.  Kernels of different plans have different names."""
     every = [p for found in plans.values() for p in (found.plans if isinstance(found, ComposedSpec) else (found,))]
-    functions: list[str] = []
+    hosts: list[str] = []
     for called, found in plans.items():
         if isinstance(found, ComposedSpec):
-            functions += [host(p, f"{called}{_function(k)}") for k, p in enumerate(found.plans)]
-            functions.append(_run(found, called, called))
-        else:
-            functions.append(host(found, called))
-    launched = {tuple(map(id, ks)): ks for p in every for ks in p.launched}.values()
+            hosts += [host(p, _function(called, k)) for k, p in enumerate(found.plans)]
+        hosts.append(_run(found, called) if isinstance(found, ComposedSpec) else host(found, called))
+    launched = {tuple(map(id, ks)): ks for p in every for ks in p.launched}.values()  # those of one plan at several sizes once
     everything = ModuleSpec(
         name, (), (), (), tuple(k for ks in launched for k in ks), header, tuple(c for p in every for c in p.calls),
-        launches=tuple(map(len, launched)), language=every[0].language,
+        launches=tuple(map(len, launched)), language=every[0].language if every else None,
     )  # fmt: skip
-    return with_hosts(emit_kernels(everything), [*functions, *hosts], everything)
+    kernels = emit_kernels(everything) if every else joined([docstring(everything), "import torch"])
+    return with_hosts(kernels, [*hosts, *functions], everything) if every else joined([kernels, *functions])
 
 
-def _function(at: int) -> str:
-    return f"_region_{at + 1}"
+def _function(called: str, at: int) -> str:
+    return f"{called.removeprefix('run')}_region_{at + 1}"
 
 
-def _run(spec: ComposedSpec, called: str = "run", prefix: str = "") -> str:
-    def function(at: int) -> str:
-        return prefix + _function(at)
-
-    names = variables(spec.plans, spec.buffers, (*(function(k) for k in range(len(spec.plans))), *(f.variable for f in spec.free)))
+def _run(spec: ComposedSpec, called: str) -> str:
+    functions = [_function(called, k) for k in range(len(spec.plans))]
+    names = variables(spec.plans, spec.buffers, (*functions, *(f.variable for f in spec.free)))
     used = {name for c in spec.calls for name, _ in c.reads}
     lines = [f"{f.variable} = {names[f.dimensions[0][0]]}.shape[{f.dimensions[0][1]}]" for f in spec.free]
     for b in spec.inputs:
@@ -120,7 +109,7 @@ def _run(spec: ComposedSpec, called: str = "run", prefix: str = "") -> str:
     for c in spec.calls:
         given = [_seen(names[name], here.get(name) or given_shapes.get(name) or spec.buffers[name].shape, shape) for name, shape in c.reads]
         made = ", ".join(names[name] for name, _ in c.makes)
-        lines.append(f"{made}{',' * (len(c.makes) == 1)} = {function(c.at)}({', '.join(given)})")
+        lines.append(f"{made}{',' * (len(c.makes) == 1)} = {functions[c.at]}({', '.join(given)})")
         here.update(c.makes)
         lines += [f"del {', '.join(names[name] for name in c.done)}"] if c.done else []
     made_here = {b.name: _seen(names[b.name], here[b.name], spec.returned.get(b.name, b.shape)) for b in spec.outputs}

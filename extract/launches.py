@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..tiles.program import Dot
+from .blocks import bytes_held
 from .cost import tile_bytes, together
 from .objective import TIE
 from .plan import Launch, PlannedCall, PlannedKernel
@@ -126,15 +127,12 @@ def _fault(steps: Sequence[Step], found: Sequence[Launch]) -> str:
 
 
 def held(launched: Iterable[Sequence[Step]]) -> int:
-    """Bytes held at a time beside inputs and outputs: a temporary goes when its last reader has run."""
-    groups = list(launched)
-    most, live = 0, dict[str, int]()
-    for at, group in enumerate(groups):
-        live |= {b.name: b.bytes for k in group for b in k.stores if b.role == "temporary"}
-        most = max(most, sum(live.values()))
-        needed = {name for later in groups[at + 1 :] for k in later for name in k.loads}
-        live = {name: n for name, n in live.items() if name in needed}
-    return most
+    """Bytes held at a time beside inputs and outputs by steps, those together that are one launch."""
+    steps = (
+        ({b.name: b.bytes for k in group for b in k.stores if b.role == "temporary"}, {n for k in group for n in k.loads}, 0)
+        for group in launched
+    )
+    return max(bytes_held(steps), default=0)
 
 
 def in_order(steps: Sequence[Step], units: Iterable[Unit]) -> list[Unit]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from ..ir.program import Program
 from ..ir.terms import Term
@@ -14,6 +14,7 @@ from ..tiles.program import TileProgram
 from ..tiles.walk import shares
 from .quantities import bytes_text, plural
 from .refined import Refined
+from .targets import Target
 
 
 @dataclass(frozen=True)
@@ -158,43 +159,60 @@ class Split:
 
 @dataclass(frozen=True)
 class Part:
-    """A region of a program: the plan of its own program (one for all regions that are equal) between tensors of the whole.
+    """A part of what runs: the plan of its own program (one for all parts that are equal) between tensors of the whole.  A region has no
+    name of its own; a piece of a program in steps and a pass of a training step have one.
 
-    ``reads`` and ``makes`` are the tensors of the whole program, in the order of the region's inputs and outputs.  A shape may differ by
+    ``reads`` and ``makes`` are the tensors of the whole, in the order of the part's inputs and outputs.  A shape may differ by
     dimensions of size 1, and by neighbours that are one in the region; there are no gaps in what kernels make, so it is seen as it is.
     """
 
     plan: Plan
     reads: tuple[str, ...]
     makes: tuple[str, ...]
+    name: str = ""
 
     @property
     def tensors(self) -> dict[str, str]:
-        """What the region's own tensors are called in the whole program."""
+        """What the part's own tensors are called in the whole; results that are stored once for several keep their own names."""
         program = self.plan.program
-        own = [t.name for t in (*program.inputs, *program.outputs)]  # type: ignore[attr-defined]
-        return dict(zip(own, (*self.reads, *self.makes), strict=True))
+        outputs = [o.name for o in program.outputs]
+        made = zip(outputs, self.makes, strict=True) if len(outputs) == len(self.makes) else ()
+        return {**dict(zip((i.name for i in program.inputs), self.reads, strict=False)), **dict(made)}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Steps in execution order.  Nothing is left to torch but what a fusion rule offers: what cannot be planned is refused by
-    ``optimize``."""
+class TorchCall:
+    """What torch runs, an operator or a piece for which there are no kernels, why, and the user's line.  ``bytes``: of its arguments and
+    results, which nothing could save; what it takes is not modelled."""
 
-    program: Program
+    name: str
+    target: str
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    reason: str
+    where: str | None = None
+    bytes: int = 0
+    operators: int = 1
+    effect: bool = False  # whether it writes, or is random
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """What runs, in execution order: ``parts``, each a plan of its own or a call that torch runs; without parts the ``steps`` themselves.
+    A block in parts has the steps of its parts, and says what they say."""
+
     target: str
     steps: tuple[PlannedKernel | PlannedCall, ...]
-    buffers: Mapping[str, Buffer]
     dram_bytes: int
     compulsory_bytes: int
     baseline_bytes: int
     baseline_kernels: int
     estimated_us: float
     baseline_us: float
-    splits: tuple[Split, ...]  # the axes that are split over the grid; of a plan in regions these have theirs
     stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "clock" | "like"
+    splits: tuple[Split, ...] = ()  # the axes that are split over the grid; parts have theirs
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "clock" | "off"
-    temporary_bytes: int = 0  # memory that it holds at a time beside inputs and outputs
+    temporary_bytes: int = 0  # memory that it holds at a time beside inputs and outputs, what torch's operators hold themselves left out
     front: tuple[Alternative, ...] = ()  # the plans found that no other one beats in both time and memory held, the fastest first
     alternatives: tuple[Alternative, ...] = ()
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
@@ -204,13 +222,19 @@ class Plan:
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     unsure: tuple[str, ...] = ()  # rules of the user that the plan may use and whose check ended before it was complete
-    rewritten: tuple[str, ...] = ()  # the rules by which the planned program is another one than ``program``, which is as written
+    rewritten: tuple[str, ...] = ()  # the rules by which the planned program is another one than the program, which is as written
     written_us: float = 0.0  # what the best plan of the program as written is estimated to take, if it is not this one
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
-    parts: tuple[Part, ...] = ()  # of a program that is planned in regions: these, in execution order; the steps are theirs
+    parts: tuple[Part | TorchCall, ...] = ()
     launches: tuple[Launch, ...] = ()  # every step once, in execution order; none if each step is a launch of its own, in its order
+    saved: tuple[Buffer, ...] | None = None  # by a forward pass for the backward pass, if these are its parts; a result is an output
     on_cpu: bool = False  # its kernels are for CPU tensors
     measured: str = ""  # when and on what the numbers of the target were measured
+
+    @property
+    def name(self) -> str:
+        """What the program is called."""
+        raise NotImplementedError
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -221,6 +245,26 @@ class Plan:
     def calls(self) -> tuple[PlannedCall, ...]:
         """The calls of outside implementations."""
         return tuple(k for k in self.steps if isinstance(k, PlannedCall))
+
+    @property
+    def pieces(self) -> tuple[Part, ...]:
+        """The parts that have kernels."""
+        return tuple(p for p in self.parts if isinstance(p, Part))
+
+    @property
+    def library(self) -> tuple[TorchCall, ...]:
+        """The parts that torch runs."""
+        return tuple(p for p in self.parts if isinstance(p, TorchCall))
+
+    @property
+    def library_bytes(self) -> int:
+        """What operators that torch runs take and return."""
+        return sum(call.bytes for call in self.library)
+
+    @property
+    def saved_bytes(self) -> int:
+        """What is held between the passes beside arguments and results."""
+        return sum(b.bytes for b in self.saved or () if b.role == "temporary")
 
     @property
     def launched(self) -> tuple[tuple[PlannedKernel | PlannedCall, ...], ...]:
@@ -239,6 +283,66 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_text(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Block):
+    """The plan of one program.  Nothing of it is left to torch but what a fusion rule offers: what cannot be planned is refused by
+    ``optimize``."""
+
+    program: Program
+    buffers: Mapping[str, Buffer]
+    parts: tuple[Part, ...] = ()  # regions
+
+    @property
+    def name(self) -> str:
+        """That of the program."""
+        return self.program.name
+
+
+@dataclass(frozen=True)
+class Work:
+    """``flops``: of matrix products and convolutions, a multiply-add being two."""
+
+    operators: int = 0
+    bytes: int = 0
+    flops: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.operators + other.operators, self.bytes + other.bytes, self.flops + other.flops)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What ``torch`` runs of ``all`` of a program."""
+
+    torch: Work = Work()
+    all: Work = Work()
+
+    def __str__(self) -> str:
+        of_all = f"{self.torch.operators} of {plural(self.all.operators, 'operator')} in torch"
+        parts = [(self.torch.bytes, self.all.bytes, "bytes"), (self.torch.flops, self.all.flops, "arithmetic of products")]
+        shares = [f"{100 * part / whole:.0f} % of the {what}" for part, whole, what in parts if whole]
+        return f"{of_all} ({', '.join(shares)})" if self.torch.operators and shares else of_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlan(Block):
+    """The plan of what is no single program: pieces and what torch runs between them, or the passes of a training step."""
+
+    title: str
+    device: Target = field(repr=False)
+    share: Share = Share()  # what torch runs of its operators
+
+    @property
+    def name(self) -> str:
+        """What the function is called."""
+        return self.title
+
+    @property
+    def library_bytes(self) -> int:
+        """What operators that torch runs take and return, those of pieces without kernels, too."""
+        return self.share.torch.bytes
 
 
 # ---- as text -----------------------------------------------------------------------------------------------------------------
@@ -270,7 +374,7 @@ def decision_lines(decisions: Sequence[Decision]) -> list[str]:
     return lines
 
 
-def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = MappingProxyType({}), *, on_cpu: bool) -> list[str]:
+def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str], *, on_cpu: bool) -> list[str]:
     """A step in a few lines; ``called``: other names of its tensors; ``on_cpu``: without what a CPU has no word for."""
     c, lines = k.cost, list[str]()
     if isinstance(k, PlannedCall):
@@ -304,7 +408,7 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
     return lines
 
 
-def launch_lines(plan: Plan) -> list[str]:
+def launch_lines(plan: Block) -> list[str]:
     """Which kernels are one launch, and what that saves."""
     lines = []
     for one in plan.launches:
@@ -315,42 +419,71 @@ def launch_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def _part_lines(parts: Sequence[Part]) -> list[str]:
-    """Each different region once, with how often it runs and between which tensors."""
-    alike: dict[int, list[Part]] = {}
+def named(parts: Sequence[Part | TorchCall]) -> Iterator[tuple[str, Part | TorchCall]]:
+    """The parts, each with the name of the first one that is equal to it; regions are numbered."""
+    known: dict[int, str] = {}
     for part in parts:
-        alike.setdefault(id(part.plan), []).append(part)
-    counted = f", {len(alike)} of them different" if len(alike) < len(parts) else ""
-    lines = [f"  {plural(len(parts), 'region')}{counted}; tensors between them are stored, since making them again would cost more"]
-    for number, same in enumerate(alike.values(), 1):
-        plan, first = same[0].plan, same[0]
-        times = f", {len(same)} times" if len(same) > 1 else ""
-        lines.append(f"  region {number}{times}: {', '.join(first.makes)}; {plan.estimated_us:.1f} us{' each' if times else ''}")
-        for step in plan.steps:
-            lines += [f"  {line}" for line in _step_lines(step, first.tensors, on_cpu=plan.on_cpu)]
-        lines += [f"    split   {split}" for split in plan.splits]
-        lines += [f"    {line}" for line in launch_lines(plan)]
-    return lines
+        if isinstance(part, Part):
+            yield known.setdefault(id(part.plan), part.name or f"region {len(known) + 1}"), part
+        else:
+            yield part.name, part
 
 
-def plan_text(plan: Plan, *, module: bool = False) -> str:
+def _part_lines(plan: Block, called: Mapping[str, str]) -> Iterator[str]:
+    """The parts in order.  Of equal ones the first has the kernels, and unnamed ones stand there once, with how often they run."""
+    every = list(named(plan.parts))
+    often = Counter(first for first, _ in every)
+    if plan.pieces and not any(p.name for p in plan.pieces):
+        counted = f", {len(often)} of them different" if len(often) < len(every) else ""
+        yield f"  {plural(len(every), 'region')}{counted}; tensors between them are stored, since making them again would cost more"
+    seen = set[str]()
+    for first, part in every:
+        reads, makes = (", ".join(called.get(n, n) for n in names) or "nothing" for names in (part.reads, part.makes))
+        if isinstance(part, TorchCall):
+            yield f"  {part.name}: {part.target}({', '.join(part.reads)}) in torch" + f", {bytes_text(part.bytes)}" * bool(part.bytes)
+            yield f"    {part.reason}" + f"   [{part.where}]" * bool(part.where)
+        elif first not in seen:
+            seen.add(first)
+            p, times = part.plan, f", {often[first]} times" * (often[first] > 1)
+            cost = f"{p.estimated_us:.1f} us{' each' * bool(times)}, {bytes_text(p.dram_bytes)} (op by op {p.baseline_us:.1f} us)"
+            yield f"  {first}{times}: {reads} -> {makes}; {plural(len(p.kernels), 'kernel')}, {cost}"
+            yield from (f"  {line}" for line in _body(p, {own: called.get(n, n) for own, n in part.tensors.items()}))
+            yield from (f"    split   {split}" for split in p.splits)
+        elif part.name:
+            yield f"  {part.name}: {reads} -> {makes}; the kernels of {first}"
+
+
+def _body(plan: Block, called: Mapping[str, str]) -> Iterator[str]:
+    """What runs; ``called``: other names of its tensors."""
+    if plan.parts:
+        yield from _part_lines(plan, called)
+        return
+    for k in plan.steps:
+        yield from _step_lines(k, called, on_cpu=plan.on_cpu)
+    yield from (f"  {line}" for line in launch_lines(plan))
+
+
+def plan_text(plan: Block, *, module: bool = False) -> str:
     """The plan as a table; ``module``: for the text of a generated module, which has no program to fall back on."""
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
     launches = f" in {len(plan.launches)} launch{'es' * (len(plan.launches) > 1)}" if plan.launches else ""
-    steps = f"{plural(len(plan.kernels), 'kernel')}{calls}{launches}"
+    in_torch = f", {plan.share}" if isinstance(plan, StepPlan) and plan.library else ""
+    steps = f"{plural(len(plan.kernels), 'kernel')}{calls}{launches}{in_torch}"
     on = f"{plan.target} (measured {plan.measured})" if plan.measured else plan.target
-    lines = [f"plan for {plan.program.name} on {on}: {steps}, {plan.estimated_us:.1f} us estimated"]
-    if plan.parts:
-        lines += _part_lines(plan.parts)
-    for k in () if plan.parts else plan.steps:
-        lines += _step_lines(k, on_cpu=plan.on_cpu)
-    lines += [] if plan.parts else [f"  {line}" for line in launch_lines(plan)]
-    lines.append(
+    lines = [f"plan for {plan.name} on {on}: {steps}, {plan.estimated_us:.1f} us estimated", *_body(plan, {})]
+    if plan.saved is not None:
+        lines.append(f"  saved for the backward pass: {bytes_text(plan.saved_bytes)} beside arguments and results")
+        for b in plan.saved:
+            lines.append(f"    {b.name}{list(b.shape)} {b.dtype.name}, {bytes_text(b.bytes)}" + ", a result" * (b.role == "output"))
+    memory = (
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    outside = f"; operators in torch {bytes_text(plan.library_bytes)}, not modelled" if plan.library else ""
+    held = f"; {bytes_text(plan.temporary_bytes)} held beside arguments and results" if isinstance(plan, StepPlan) else ""
+    lines.append(memory + outside + held)
     lines += [f"  split: {split}" for split in plan.splits]
-    strided = [buffer_text(b) for b in plan.buffers.values() if b.strides is not None]
+    strided = [buffer_text(b) for b in plan.buffers.values() if b.strides is not None] if isinstance(plan, Plan) else []
     if strided:
         lines.append(f"  planned for {'; '.join(strided)}")
     if plan.rewritten:
@@ -361,10 +494,11 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     if plan.licence == "exact":
         lines.append("  licence exact: no rewrite that changes bits, and every operation of a kernel is rounded by itself")
     here, there = ("CPU", "CUDA") if plan.on_cpu else ("CUDA", "CPU")
+    runs = "steps" if plan.library else "kernels"
     if module:
-        lines.append(f"  this module has kernels only: run() takes tensors on a {'CPU' if plan.on_cpu else 'GPU'}")
+        lines.append(f"  this module has {runs} only: run() takes tensors on a {'CPU' if plan.on_cpu else 'GPU'}")
     else:
-        lines.append(f"  {there} tensors run the original program in torch; {here} tensors run these kernels")
+        lines.append(f"  {there} tensors run the original program in torch; {here} tensors run these {runs}")
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")

@@ -41,11 +41,16 @@ def spelled(request: Request) -> str:
     return f"fusion={tuple(request)!r}"
 
 
-def understood(names: ProgramNames, request: Request) -> Request:
-    """A request about values that the program has; raises what :func:`steer` does."""
+def spoken(request: Request) -> Request:
+    """A verdict and two names; what is none raises OptionError."""
     if not isinstance(request, tuple | list) or len(request) != 3 or not all(isinstance(word, str) for word in request):
         raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
-    verdict, outer, inner = request
+    return request
+
+
+def understood(names: ProgramNames, request: Request) -> Request:
+    """A request about values that the program has; raises what :func:`steer` does."""
+    verdict, outer, inner = spoken(request)
     if verdict not in VERDICTS:
         close = difflib.get_close_matches(str(verdict), VERDICTS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""

@@ -8,11 +8,10 @@ A part that comes again (a layer) stands once, with how ``often``; ``order`` say
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..extract.plan import Plan, plan_text
+from ..extract.plan import Block, Plan, TorchCall
 from ..extract.targets import Target
 from .parts import piece_data
 
@@ -20,99 +19,88 @@ SCHEMA = "eqfuse.page/2"
 MOST_COSTS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A program that has kernels, and what it and its tensors are called, and what they are, around it."""
-
-    plan: Plan
-    name: str = ""
-    called: Mapping[str, str] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class InTorch:
-    """What torch runs, and why."""
-
-    name: str
-    operator: str
-    reason: str
-    where: str | None = None
-    reads: tuple[str, ...] = ()
-    makes: tuple[str, ...] = ()
-    bytes: int = 0
-
-
-def page_data(graphs: Sequence[tuple[Plan, Target] | dict[str, Any]]) -> dict[str, Any]:
+def page_data(graphs: Sequence[tuple[Block, Target] | dict[str, Any]]) -> dict[str, Any]:
     """Plans with the devices that they were made for, or graphs of :func:`graph_data`, as JSON values."""
-    found = [g if isinstance(g, dict) else graph_data(g[0].program.name, g[1], [Piece(g[0])]) for g in graphs]
+    found = [g if isinstance(g, dict) else graph_data(*g) for g in graphs]
     return {"schema": SCHEMA, "graphs": found, "costs": _costs(found)}
 
 
 def graph_data(
-    name: str, target: Target, sequence: Sequence[Piece | InTorch], *, kind: str = "program", calls: int | None = None,
-    reasons: Sequence[str] = (), saved: Sequence[Mapping[str, Any]] = (), others: Mapping[str, int] | None = None, text: str = "",
+    plan: Block, target: Target, name: str = "", *, kind: str = "program", calls: int | None = None, reasons: Sequence[str] = (),
+    others: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """A program: what runs, in order.  ``reasons``: why nothing of it was planned; ``saved``: what a forward pass saves; ``others``: the
-    bytes that other compilers would move, by their names; ``text``: the plan in words."""
+    """A program: what runs, in order.  ``reasons``: why nothing of it was planned; ``others``: the bytes that other compilers would move,
+    by their names."""
     parts: list[dict[str, Any]] = []
     known: dict[object, int] = {}
     order: list[int] = []
-    for one in _expanded(sequence):
-        key = (one.operator, one.reason, one.where, one.bytes) if isinstance(one, InTorch) else id(one.plan)
+    for one, called, roles in _leaves(plan, {}, {}):
+        key = (one.target, one.reason, one.where, one.bytes) if isinstance(one, TorchCall) else id(one)
         if key not in known:
             known[key] = len(parts)
-            parts.append(_library(one) if isinstance(one, InTorch) else piece_data(one.plan, target, one.called, one.roles, one.name))
+            parts.append(_library(one) if isinstance(one, TorchCall) else piece_data(one, target, called, roles))
             parts[-1]["often"] = 0
         parts[known[key]]["often"] += 1
         order.append(known[key])
-    plans = [p.plan for p in sequence if isinstance(p, Piece)]
     steps = [s for p in parts for s in p.get("steps", ())]
     for number, s in enumerate(steps, 1):
         s["number"] = number
     return {
-        "name": name,
+        "name": name or plan.name,
         "kind": kind,
         "target": target.name,
         "calls": calls,
         "reasons": list(reasons),
-        "us": sum(p.estimated_us for p in plans),
-        "unfused_us": sum(p.baseline_us for p in plans),
-        "bytes": sum(p.dram_bytes for p in plans),
-        "unfused_bytes": sum(p.baseline_bytes for p in plans),
-        "compulsory_bytes": plans[0].compulsory_bytes if len(plans) == 1 and len(sequence) == 1 else None,
-        "kernels": sum(len(p.steps) for p in plans),
-        "unfused_kernels": sum(p.baseline_kernels for p in plans),
-        "library_bytes": sum(one.bytes for one in sequence if isinstance(one, InTorch)),
+        "us": plan.estimated_us,
+        "unfused_us": plan.baseline_us,
+        "bytes": plan.dram_bytes,
+        "unfused_bytes": plan.baseline_bytes,
+        "compulsory_bytes": plan.compulsory_bytes if isinstance(plan, Plan) else None,
+        "kernels": len(plan.steps),
+        "unfused_kernels": plan.baseline_kernels,
+        "library_bytes": plan.library_bytes,
         "parts": parts,
         "in_torch": _in_torch(parts),
         "order": repeats(order),
-        "saved": [dict(s) for s in saved],
+        "saved": [
+            {"name": b.name, "shape": list(b.shape), "dtype": b.dtype.name, "bytes": b.bytes, "result": b.role == "output"}
+            for b in plan.saved or ()
+        ],
         "others": dict(others or {}),
         "roof": {"bytes_per_us": target.dram_gb_s * 1e3, "operations_per_us": _peak(steps, target) * 1e6},
-        "equations": [str(p.program) for p in plans],
-        "plan": text or "\n".join(map(plan_text, plans)),
+        "equations": [str(p.program) for p in ([plan] if isinstance(plan, Plan) else (part.plan for part in plan.pieces))],
+        "plan": str(plan) if plan.parts or plan.steps else "",
     }
 
 
-def _expanded(sequence: Sequence[Piece | InTorch]) -> list[Piece | InTorch]:
-    """The same, with the regions of every plan in its place."""
-    found: list[Piece | InTorch] = []
-    for one in sequence:
-        if isinstance(one, InTorch) or not one.plan.parts:
-            found.append(one)
+Leaf = tuple[Plan | TorchCall, Mapping[str, str], Mapping[str, str]]
+
+
+def _leaves(plan: Block, called: Mapping[str, str], roles: Mapping[str, str]) -> Iterator[Leaf]:
+    """What runs, in order: plans without parts, and what torch runs; with what their tensors are called, and are, around it."""
+    if isinstance(plan, Plan) and not plan.parts:
+        yield plan, called, roles
+    made = {n for p in plan.parts for n in p.makes}
+    read = {n for p in plan.parts for n in p.reads}
+    for p in plan.parts:
+        if isinstance(p, TorchCall):
+            yield p, called, roles
             continue
-        for part in one.plan.parts:
-            whole = one.plan.buffers
-            roles = {n: one.roles.get(m, whole[m].role) for n, m in part.tensors.items() if m in whole}
-            called = {n: one.called.get(m, m) for n, m in part.tensors.items()}
-            found.append(Piece(part.plan, part.plan.program.name, called, roles))
-    return found
+        known = plan.buffers if isinstance(plan, Plan) else {}
+        usual = {n: known[n].role if n in known else _role(n, made, read) for n in p.tensors.values()}
+        own = p.tensors.items()
+        yield from _leaves(p.plan, {n: called.get(m, m) for n, m in own}, {n: roles.get(m, usual[m]) for n, m in own})
 
 
-def _library(one: InTorch) -> dict[str, Any]:
+def _role(value: str, made: set[str], read: set[str]) -> str:
+    if value not in made:
+        return "input"
+    return "temporary" if value in read else "output"
+
+
+def _library(one: TorchCall) -> dict[str, Any]:
     return {
-        "kind": "torch", "name": one.name, "operator": one.operator, "reason": one.reason, "where": one.where or "",
+        "kind": "torch", "name": one.name, "operator": one.target, "reason": one.reason, "where": one.where or "",
         "reads": list(one.reads), "makes": list(one.makes), "bytes": one.bytes,
     }  # fmt: skip
 

@@ -20,14 +20,14 @@ from ..tiles.kernel import Kernel
 LONG = 120  # characters after which a value of a kernel's equations gets a line of its own
 
 
-def piece_data(plan: Plan, target: Target, called: Mapping[str, str], roles: Mapping[str, str], name: str = "") -> dict[str, Any]:
-    """A plan without parts, under a name.  ``called``: what its tensors are called around it; ``roles``: and what they are there, argument
+def piece_data(plan: Plan, target: Target, called: Mapping[str, str], roles: Mapping[str, str]) -> dict[str, Any]:
+    """A plan without parts.  ``called``: what its tensors are called around it; ``roles``: and what they are there, argument
     (input), between kernels (temporary) or result (output)."""
     laws = {r.name: r.doc.partition("\n")[0] for r in known_rules()}
     steps = [_step(s, plan, called, roles, laws) for s in plan.steps]
     return {
         "kind": "piece",
-        "name": name or plan.program.name,
+        "name": plan.program.name,
         "us": plan.estimated_us,
         "unfused_us": plan.baseline_us,
         "bytes": sum(s["bytes"] for s in steps),

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.composed import Call, ComposedSpec, emit_composed
+from ..codegen.composed import Call, ComposedSpec, emit
 from ..codegen.sizes import Guard
 from ..extract.plan import Plan, plan_text
 from ..extract.regions import Partition, Region, last_readers, regions, tensors
-from ..ir.terms import Input
 from ..tiles.kernel import Buffer
 from .composed_sizes import at_other_sizes
 from .generated import Generated
@@ -49,7 +48,7 @@ class Composed:
     @property
     def source(self) -> str:
         """The module, for all sizes that every region and the program admit."""
-        return emit_composed(self.saved_spec)
+        return _module(self.saved_spec)
 
     @property
     def saved_spec(self) -> ComposedSpec:
@@ -61,7 +60,7 @@ class Composed:
     @cached_property
     def exact_source(self) -> str:
         """The module for the planned sizes alone, known without tracing again."""
-        return emit_composed(self.exact_spec)
+        return _module(self.exact_spec)
 
     @property
     def called_source(self) -> str:
@@ -77,7 +76,7 @@ class Composed:
         calls = []
         for at, (region, module) in enumerate(zip(self.regions, self.parts, strict=True)):
             done = (n for n in dict.fromkeys((*region.reads, *region.makes)) if found[n].role == "temporary" and last.get(n, at) == at)
-            reads = tuple((name, _shape(i)) for name, i in zip(region.reads, region.program.inputs, strict=True))
+            reads = tuple((name, i.shape) for name, i in zip(region.reads, region.program.inputs, strict=True))
             makes = tuple((name, o.shape) for name, o in zip(region.makes, region.program.outputs, strict=True))
             calls.append(Call(numbers[id(module)], reads, makes, tuple(done) if at + 1 < len(self.parts) else ()))
         return tuple(calls)
@@ -129,7 +128,7 @@ class Composed:
         made = dict(arrays)
         for region, module in zip(self.regions, self.parts, strict=True):
             here = zip(region.reads, module.program.inputs, strict=True)
-            given = {i.name: made[name].reshape(_shape(i)) for name, i in here}
+            given = {i.name: made[name].reshape(i.shape) for name, i in here}
             found = module.simulate(given, kind)
             for o, name in zip(module.program.outputs, region.makes, strict=True):
                 made[name] = found[o.name].reshape(self.tensors[name].shape)
@@ -148,5 +147,5 @@ class Composed:
         return [found for p in self.different for found in p.layouts()]
 
 
-def _shape(i: Input) -> tuple[int, ...]:
-    return tuple(1 if a is None else a.size for a in i.layout)
+def _module(spec: ComposedSpec) -> str:
+    return emit(spec.name, spec.header, {"run": spec})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..codegen.check import SECONDS, Tested
 from ..codegen.sizes import ModuleSpec, guards, lengths
@@ -11,7 +12,11 @@ from ..ir.program import Program
 from ..ir.terms import Gather, Input, Term
 from ..tiles.program import Loop, Statement
 
+if TYPE_CHECKING:
+    import torch
+
 Shapes = Mapping[str, tuple[int, ...]]
+Given = Mapping[str, tuple[tuple[int, ...], str]]  # shapes and types
 MOST = 1 << 16  # sizes that are tried for one length
 FEW = 8  # bound of whole numbers that are no positions
 
@@ -51,7 +56,12 @@ def tensors_of_program(program: Program, shapes: Shapes, held: Collection[str]) 
     return tensors_of(given, positions(program, shapes), held)
 
 
-def tensors_of(given: Mapping[str, tuple[tuple[int, ...], str]], bounds: Mapping[str, int], held: Collection[str]) -> tuple[Tested, ...]:
+def given_by(values: Mapping[str, torch.Tensor]) -> Given:
+    """The shapes and types of tensors without data."""
+    return {name: (tuple(map(int, v.shape)), str(v.dtype).removeprefix("torch.")) for name, v in values.items()}
+
+
+def tensors_of(given: Given, bounds: Mapping[str, int], held: Collection[str]) -> tuple[Tested, ...]:
     """The same of shapes and types."""
     few = min((n for shape, _ in given.values() for n in shape if n > 1), default=2)
     found = []

@@ -7,25 +7,24 @@ first one whose kernels take them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torch.utils import _pytree as pytree
 
 from ..codegen.check import Check, with_check
-from ..codegen.composed import ComposedSpec, emit_steps
-from ..codegen.sizes import ModuleSpec, guards
+from ..codegen.composed import ComposedSpec, Spec, emit
+from ..codegen.sizes import guards
 from ..errors import PlanError
 from ..frontends.printed import reference_text
 from ..ir.printing import equations
 from ..ir.program import Program
-from ..ir.terms import Input
 from ..tiles.program import TileProgram
 from .composed import Composed
 from .composed_sizes import small
 from .generated import Generated, module_spec
-from .small_sizes import Shapes, interpreted_seconds, small_shapes, tensors_of_program
+from .small_sizes import Given, Shapes, interpreted_seconds, positions, small_shapes, tensors_of, tensors_of_program
 
 if TYPE_CHECKING:
     from ..frontends import Traced
@@ -45,23 +44,40 @@ class Served:
 
 def standalone(traced: Traced, generated: Generated | Composed) -> str:
     """The text of the file for one plan."""
-    return _tested(generated.source, traced, [("run", generated)])
+    return _with_test(generated.source, traced, [("run", generated)])
 
 
 def standalone_range(served: Sequence[Served], header: str) -> str:
     """The text of the file for several plans of one program."""
-    plans: dict[str, ModuleSpec | ComposedSpec] = {f"_plan_{k}": _renamed(s.generated.saved_spec, k) for k, s in enumerate(served, 1)}
-    module = emit_steps(served[0].traced.program.name, header, plans, [_choice(served, plans)])
+    plans: dict[str, Spec] = {f"_plan_{k}": _renamed(s.generated.saved_spec, k) for k, s in enumerate(served, 1)}
+    module = emit(served[0].traced.program.name, header, plans, [_choice(served, plans)])
     cases = [(name, s.generated) for name, s in zip(plans, served, strict=True)]
-    return _tested(module, served[0].traced, cases)
+    return _with_test(module, served[0].traced, cases)
 
 
-def _tested(module: str, traced: Traced, cases: Sequence[tuple[str, Generated | Composed]]) -> str:
+def with_test(module: str, test: Callable[[], Check], computes: Sequence[str] = ()) -> str:
+    """A module with its test, or with the reason why no text says what it is compared with; ``computes``: equations."""
     try:
-        check, why = _check(module, traced, cases), ""
-    except PlanError as error:  # a reference that no text says
-        check, why = None, error.message
-    return with_check(module, check, computes(traced.program), why)
+        return with_check(module, test(), computes)
+    except PlanError as error:
+        return with_check(module, None, computes, error.message)
+
+
+def planned_test(
+    called: str, given: Given, held: Collection[str], results: Sequence[str], reference: str, lines: Iterable[str],
+    plans: Sequence[tuple[Program, Generated | Composed]], *, on_cpu: bool,
+) -> Check:  # fmt: skip
+    """The test of a function that runs several plans, at the planned sizes."""
+    bounds: dict[str, int] = {}
+    for program, _ in plans:
+        for name, n in positions(program, {i.name: i.shape for i in program.inputs}).items():
+            bounds[name] = min(n, bounds.get(name, n))
+    seconds = sum(_planned_seconds(generated) for _, generated in plans)
+    return Check(((called, tensors_of(given, bounds, held)),), tuple(results), reference, tuple(lines), seconds, on_cpu)
+
+
+def _with_test(module: str, traced: Traced, cases: Sequence[tuple[str, Generated | Composed]]) -> str:
+    return with_test(module, lambda: _check(traced, cases), computes(traced.program))
 
 
 def computes(program: Program) -> list[str]:
@@ -70,12 +86,12 @@ def computes(program: Program) -> list[str]:
     return lines if len(lines) <= MOST_LINES and max(map(len, lines), default=0) <= 400 else []
 
 
-def _check(module: str, traced: Traced, cases: Sequence[tuple[str, Generated | Composed]]) -> Check:
+def _check(traced: Traced, cases: Sequence[tuple[str, Generated | Composed]]) -> Check:
     program, captured = traced.program, traced.graph
     if captured is None:
         raise PlanError("it was written in terms, and torch has no such program", where=program.name)
     found = [(name, *tested_shapes(generated)) for name, generated in cases]
-    if any(shapes[i.name] != _shape(i) for _, shapes, _ in found for i in program.inputs):
+    if any(shapes[i.name] != i.shape for _, shapes, _ in found for i in program.inputs):
         symbolic = traced.symbolic()
         assert symbolic is not None, "other sizes were found to be admitted by it"
         captured = symbolic.captured
@@ -85,11 +101,7 @@ def _check(module: str, traced: Traced, cases: Sequence[tuple[str, Generated | C
     held = [s.name for s in captured.sources.values() if s.kind != "argument"]
     native = any(generated.plan.on_cpu for _, generated in cases)
     tested = tuple((name, tensors_of_program(program, shapes, held)) for name, shapes, _ in found)
-    return Check(tested, results, reference, tuple(lines), sum(seconds for *_, seconds in found), "tl.bfloat16" in module, native)
-
-
-def _shape(i: Input) -> tuple[int, ...]:
-    return tuple(1 if a is None else a.size for a in i.layout)
+    return Check(tested, results, reference, tuple(lines), sum(seconds for *_, seconds in found), native)
 
 
 def stored_results(traced: Traced) -> list[int]:
@@ -111,25 +123,20 @@ def tested_shapes(generated: Generated | Composed) -> tuple[Shapes, float]:
         return shapes, interpreted_seconds(spec, shapes)
     there = small(generated, generated.saved_spec.free)
     seconds = sum(interpreted_seconds(module_spec(p.plan), p.input_shapes) for p in there.parts)
-    return {i.name: _shape(i) for i in there.partition.program.inputs}, seconds
+    return {i.name: i.shape for i in there.partition.program.inputs}, seconds
 
 
-def interpreted_seconds_of(generated: Generated | Composed) -> float:
+def _planned_seconds(generated: Generated | Composed) -> float:
     """What the kernels of a module take in the interpreter at the planned sizes, about."""
-    if isinstance(generated, Generated):
-        return interpreted_seconds(generated.exact_spec, _planned(generated.exact_spec))
     whole = generated.exact_spec
-    return sum(interpreted_seconds(p, _planned(p)) for p in (whole.plans[c.at] for c in whole.calls))
-
-
-def _planned(spec: ModuleSpec | ComposedSpec) -> Shapes:
-    return {b.name: tuple(b.shape) for b in spec.inputs}
+    specs = [whole.plans[c.at] for c in whole.calls] if isinstance(whole, ComposedSpec) else [whole]
+    return sum(interpreted_seconds(p, {b.name: b.shape for b in p.inputs}) for p in specs)
 
 
 # several plans ------------------------------------------------------------------------------------------------------------------------
 
 
-def _renamed(spec: ModuleSpec | ComposedSpec, number: int) -> ModuleSpec | ComposedSpec:
+def _renamed(spec: Spec, number: int) -> Spec:
     """The same, its kernels called otherwise than those of other plans."""
     if isinstance(spec, ComposedSpec):
         known: dict[int, TileProgram] = {}
@@ -144,7 +151,7 @@ def _called(kernels: Sequence[TileProgram], number: int, known: dict[int, TilePr
     return tuple(known[id(k)] for k in kernels)
 
 
-def _choice(served: Sequence[Served], plans: Mapping[str, ModuleSpec | ComposedSpec]) -> str:
+def _choice(served: Sequence[Served], plans: Mapping[str, Spec]) -> str:
     """``run`` of several plans."""
     inputs = [b.name for b in next(iter(plans.values())).inputs]
     given = ", ".join(inputs)
@@ -175,7 +182,7 @@ def _range(s: Served) -> list[str]:
     return [f"{where} == {least}" if least == most else f"{least} <= {where} <= {most}" for where, least, most in ends]
 
 
-def _taken(spec: ModuleSpec | ComposedSpec) -> list[str]:
+def _taken(spec: Spec) -> list[str]:
     """What a plan needs of lengths."""
     if isinstance(spec, ComposedSpec):
         free = {x for f in spec.free for x in f.dimensions}

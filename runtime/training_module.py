@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..codegen.check import Check, with_check
-from ..codegen.composed import emit_steps
+from ..codegen.check import Check
+from ..codegen.composed import emit
 from ..frontends.joint import Joint
 from ..frontends.printed import function_text, with_kinds
 from ..ir.program import Program
-from .small_sizes import positions, tensors_of
-from .standalone import interpreted_seconds_of
+from .small_sizes import given_by
+from .standalone import planned_test, with_test
 
 if TYPE_CHECKING:
     from .executable import Executable
@@ -51,12 +51,11 @@ class TrainingModule:
         plans = {FORWARD: self.forward.generated.exact_spec, BACKWARD: self.backward.generated.exact_spec}
         where = "in memory" if self.forward.target.on_cpu else "on a GPU"
         text = header + f"\n\nrun() takes tensors of the planned sizes, {where}; what it returns has .backward()."
-        return emit_steps(self.joint.traced.program.name, text, plans, [self.passes(), self.run()])
+        return emit(self.joint.traced.program.name, text, plans, [self.passes(), self.run()])
 
     def standalone(self, header: str) -> str:
         """The module with its test."""
-        module = self.source(header)
-        return with_check(module, self.check("tl.bfloat16" in module), ())
+        return with_test(self.source(header), self.check)
 
     def passes(self) -> str:
         """The ``autograd.Function``."""
@@ -113,7 +112,7 @@ class TrainingModule:
         ]
         return "\n".join(lines) + "\n\n\n" + "\n".join(compared)
 
-    def check(self, narrow: bool) -> Check:
+    def check(self) -> Check:
         """The test."""
         graph = torch.fx.Graph()
         made: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -128,15 +127,7 @@ class TrainingModule:
                 made[n].meta = {"val": n.meta.get("val")}
         lines: dict[str, None] = {}
         text = with_kinds(function_text(graph, "reference", lines))
-        shapes: dict[str, tuple[tuple[int, ...], str]] = {}
-        bounds: dict[str, int] = {}
-        program = self.joint.traced.program
-        for n in graph.nodes:
-            if n.op == "placeholder":
-                value = n.meta["val"]
-                shapes[n.name] = tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch.")
-        bounds |= positions(program, {i.name: tuple(1 if a is None else a.size for a in i.layout) for i in program.inputs})
+        given = given_by({n.name: n.meta["val"] for n in graph.nodes if n.op == "placeholder"})
         held = [name for name, s in self.joint.inputs.items() if s.kind != "argument"]
-        seconds = sum(interpreted_seconds_of(e.generated) for e in (self.forward, self.backward))
-        native = self.forward.target.on_cpu
-        return Check((("_both", tensors_of(shapes, bounds, held)),), tuple(names), text, tuple(lines), seconds, narrow, native)
+        passes = [(e.program, e.generated) for e in (self.forward, self.backward)]
+        return planned_test("_both", given, held, names, text, lines, passes, on_cpu=self.forward.target.on_cpu)

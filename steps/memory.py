@@ -7,24 +7,21 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from ..extract.blocks import bytes_held
+
 
 def crossing(outer: Graph) -> dict[str, int]:
     """For each step by its name, the bytes of what steps before it, or it, made and it or later ones read.  A view is what it shows; what
     is returned is no part of it."""
     order = [n for n in outer.nodes if n.op in ("call_function", "call_module")]
-    shown = {n: _shown(n) for n in outer.nodes}
     output = next(n for n in outer.nodes if n.op == "output")
-    returned = {shown[n] for n in output.all_input_nodes}
-    last: dict[Node, int] = {}
-    for k, n in enumerate(order):
-        last |= {shown[a]: k for a in n.all_input_nodes}
-    own = [(shown[n], k) for k, n in enumerate(order) if n.op != "call_module" and shown[n].op != "placeholder"]
-    made = {n: k for n, k in reversed(own) if n not in returned}
-    begins = {n: min(k, order.index(_maker(n))) for n, k in made.items()}
-    return {
-        n.target if n.op == "call_module" else n.name: sum(_bytes(v) for v, since in begins.items() if since <= k <= last.get(v, since))
-        for k, n in enumerate(order)
-    }
+    returned = {_shown(n) for n in output.all_input_nodes}
+    makes: dict[Node, dict[str, int]] = {n: {} for n in order}
+    for n in order:
+        if n.op != "call_module" and _shown(n) is n and n not in returned:
+            makes[_maker(n)][n.name] = bytes_of(n)
+    steps = ((makes[n], [_shown(a).name for a in n.all_input_nodes], 0) for n in order)
+    return {n.target if n.op == "call_module" else n.name: held for n, held in zip(order, bytes_held(steps), strict=True)}
 
 
 def _maker(n: Node) -> Node:
@@ -45,11 +42,8 @@ def _is_view(n: Node) -> bool:
     return getattr(n.target, "__name__", "") == "getitem" or any(r.alias_info is not None for r in returns)
 
 
-def _bytes(n: Node) -> int:
+def bytes_of(n: Node) -> int:
+    """Of the tensors of a value whose shapes are numbers."""
     value: Any = n.meta.get("val")
     values = value if isinstance(value, list | tuple) else [value]
-    return (
-        0
-        if n.op == "placeholder"
-        else sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape))
-    )
+    return sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..codegen.check import Check, with_check
-from ..codegen.composed import ComposedSpec, emit_steps
-from ..codegen.sizes import ModuleSpec
-from ..errors import PlanError
+from ..codegen.check import Check
+from ..codegen.composed import Spec, emit
 from ..frontends.graphs import followed
 from ..frontends.printed import function_text, reference_text
-from ..runtime.small_sizes import positions, tensors_of
-from ..runtime.standalone import interpreted_seconds_of
+from ..runtime.small_sizes import given_by
+from ..runtime.standalone import planned_test, with_test
 
 if TYPE_CHECKING:
     from .planning import Piece
@@ -23,7 +21,7 @@ def source(steps: Steps, header: str) -> str:
     extension without a module."""
     lines: dict[str, None] = {}
     functions: list[str] = []
-    plans: dict[str, ModuleSpec | ComposedSpec] = {}
+    plans: dict[str, Spec] = {}
     kernels: dict[int, str] = {}  # of equal pieces those of the first
     for name, piece in steps.pieces.items():
         if piece.executable is None or piece.executable.unspelled:
@@ -35,10 +33,7 @@ def source(steps: Steps, header: str) -> str:
         functions.append(_caller(name, first, piece))
     functions.append(function_text(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
     text = header + f"\n\nrun() takes tensors of the planned sizes, {'in memory' if steps.target.on_cpu else 'on a GPU'}."
-    if not plans:
-        docstring = text.replace("\\", "\\\\").replace('"""', "'''")
-        return "\n\n\n".join([f'"""{docstring}\n"""', "\n".join(["import torch", *lines]), *functions]) + "\n"
-    return emit_steps(steps.name, text, plans, ["\n".join(lines), *functions] if lines else functions)
+    return emit(steps.name, text, plans, ["\n".join(lines), *functions] if lines else functions)
 
 
 def _caller(name: str, kernels: str, piece: Piece) -> str:
@@ -57,30 +52,14 @@ def _caller(name: str, kernels: str, piece: Piece) -> str:
 
 def standalone(steps: Steps, header: str, results: tuple[str, ...]) -> str:
     """The same with a test that runs when the file does."""
-    module = source(steps, header)
-    try:
-        return with_check(module, _check(steps, results, "tl.bfloat16" in module), ())
-    except PlanError as error:
-        return with_check(module, None, (), error.message)
+    return with_test(source(steps, header), lambda: _check(steps, results))
 
 
-def _check(steps: Steps, results: tuple[str, ...], narrow: bool) -> Check:
-    captured = steps.captured
+def _check(steps: Steps, results: tuple[str, ...]) -> Check:
+    captured, lines = steps.captured, dict[str, None]()
     placeholders = [n for n in captured.graph.nodes if n.op == "placeholder"]
-    taken = [placeholders[k] for k in steps.cut.takes]
-    names = [captured.sources[n].name for n in taken]
-    values = [n.meta["val"] for n in taken]
-    given = {name: (tuple(map(int, v.shape)), str(v.dtype).removeprefix("torch.")) for name, v in zip(names, values, strict=True)}
+    values = {captured.sources[n].name: n.meta["val"] for n in (placeholders[k] for k in steps.cut.takes)}
     held = [s.name for s in captured.sources.values() if s.kind != "argument"]
-    bounds: dict[str, int] = {}
-    seconds = 0.0
-    for piece in steps.pieces.values():
-        if piece.executable is not None:
-            program = piece.executable.program
-            shapes = {i.name: tuple(1 if a is None else a.size for a in i.layout) for i in program.inputs}
-            for name, n in positions(program, shapes).items():
-                bounds[name] = min(n, bounds.get(name, n))
-            seconds += interpreted_seconds_of(piece.executable.generated)
-    lines: dict[str, None] = {}
-    reference = reference_text(captured, names, None, lines)
-    return Check((("run", tensors_of(given, bounds, held)),), results, reference, tuple(lines), seconds, narrow, steps.target.on_cpu)
+    plans = [(e.program, e.generated) for p in steps.pieces.values() if (e := p.executable) is not None]
+    reference = reference_text(captured, list(values), None, lines)
+    return planned_test("run", given_by(values), held, results, reference, lines, plans, on_cpu=steps.target.on_cpu)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..extract.plan import StepPlan
 from ..frontends.capture import Captured
 from ..frontends.readable import readable
 from ..frontends.spec import spec_of
@@ -22,7 +23,7 @@ from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
 from .memory import crossing
 from .pieces import cut, outer_module
-from .plan import StepPlan, step_plan
+from .plan import plan_of_steps
 from .planning import Piece, plan_pieces
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Steps:
     @cached_property
     def plan(self) -> StepPlan:
         """The steps, in words and numbers."""
-        return step_plan(self.cut, self.pieces, self.name, self.target, self._crossing, self._decisions)
+        return plan_of_steps(self.cut, self.pieces, self.name, self.target, self._crossing, self._decisions)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""

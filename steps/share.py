@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from ..extract.quantities import plural
+from ..extract.plan import Share, Work
 from ..frontends.readable import views
 from .pieces import Cut
 from .planning import Piece
-
-
-@dataclass(frozen=True)
-class Work:
-    """``flops``: of matrix products and convolutions, a multiply-add being two."""
-
-    operators: int = 0
-    bytes: int = 0
-    flops: int = 0
-
-    def __add__(self, other: Work) -> Work:
-        return Work(self.operators + other.operators, self.bytes + other.bytes, self.flops + other.flops)
-
-
-@dataclass(frozen=True)
-class Share:
-    """What ``torch`` runs of ``all`` of a program."""
-
-    torch: Work = Work()
-    all: Work = Work()
-
-    def __str__(self) -> str:
-        of_all = f"{self.torch.operators} of {plural(self.all.operators, 'operator')} in torch"
-        parts = [(self.torch.bytes, self.all.bytes, "bytes"), (self.torch.flops, self.all.flops, "arithmetic of products")]
-        shares = [f"{100 * part / whole:.0f} % of the {what}" for part, whole, what in parts if whole]
-        return f"{of_all} ({', '.join(shares)})" if self.torch.operators and shares else of_all
 
 
 def share_of(cut: Cut, pieces: Mapping[str, Piece]) -> Share:

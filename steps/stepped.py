@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import errors
+from ..extract.plan import StepPlan, plan_text
 from ..extract.targets import Target, load_target
 from ..frontends.capture import Captured
 from ..frontends.naming import function_name
@@ -25,8 +26,6 @@ from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why
 from .module import source, standalone
-from .page import step_data
-from .plan import StepPlan
 from .running import Steps, steps_like
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Stepped(Copied):
 
     def html(self) -> str:
         """The steps as one page of HTML, as :meth:`eqfuse.Compiled.html`; what torch runs stands where it runs, with the reason."""
-        return page(page_data([step_data(self.plan)]), self.name)
+        return page(page_data([(self.plan, self.request.target)]), self.name)
 
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every different kernel ahead of time, as :meth:`eqfuse.Compiled.compile` does."""
@@ -174,7 +173,7 @@ class Stepped(Copied):
     def source(self) -> str:
         """One module with the kernels of all pieces and a ``run`` that calls them and torch; it needs only torch and triton, and takes
         the tensors of ``inputs``, of the planned sizes."""
-        return source(self.steps, str(self.plan))
+        return source(self.steps, plan_text(self.plan, module=True))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -184,7 +183,7 @@ class Stepped(Copied):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the source to a file that a team can keep and that tests itself, as :meth:`eqfuse.Compiled.save` does."""
         check_place(path, self.name, overwrite=overwrite)
-        return write_module(path, standalone(self.steps, str(self.plan), self.names), self.name, overwrite=overwrite)
+        return write_module(path, standalone(self.steps, plan_text(self.plan, module=True), self.names), self.name, overwrite=overwrite)
 
     def replan(self, target: str | Target) -> Stepped:
         """The same program planned for another target."""
@@ -192,7 +191,7 @@ class Stepped(Copied):
 
     def __repr__(self) -> str:
         p = self.plan
-        counts = f"{len(p.pieces)} pieces of {p.kernels} kernels, {p.share.torch.operators} operators in torch"
+        counts = f"{len(p.pieces)} pieces of {len(p.kernels)} kernels, {p.share.torch.operators} operators in torch"
         return f"<Stepped {self.name}: {counts}, for {p.target}>"
 
     def __str__(self) -> str:

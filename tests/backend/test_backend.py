@@ -116,7 +116,7 @@ def test_inference_fuses_attention_and_copies_of_the_model_are_models():
         torch.testing.assert_close(model(x), wanted)
         (plan,) = eqfuse.report().graphs[0].plans
         assert not plan.library
-        assert plan.kernels <= 2
+        assert len(plan.kernels) <= 2
         for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             torch.testing.assert_close(other(x), wanted)
         wrapped = torch.compile(model, backend=compile_graph, options={"run": "torch"})
@@ -190,7 +190,7 @@ def test_on_a_cpu_torch_runs_the_graph():
     g = torch.compile(f, backend=compile_graph, options={"target": "h200"})
     assert torch.equal(g(x, w), f(x, w))
     (graph,) = eqfuse.report().graphs
-    assert (graph.calls, graph.plans[0].kernels) == (1, 1)
+    assert (graph.calls, len(graph.plans[0].kernels)) == (1, 1)
 
 
 def test_what_cannot_be_planned_runs_in_torch_and_says_so(monkeypatch):

@@ -5,8 +5,8 @@ import torch
 
 import eqfuse
 from eqfuse.errors import PlanError
+from eqfuse.extract.plan import Share, Work
 from eqfuse.steps import planning
-from eqfuse.steps.share import Share, Work
 
 X, W = torch.randn(8, 16), torch.randn(16, 4)
 
