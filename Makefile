@@ -112,7 +112,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test test-rest ## lint, types and tests: what CI runs
+check: lint types test ## lint, types and tests: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)
