@@ -4,7 +4,7 @@ What stands here is no bound that was loosened: the test says what should be, an
 """
 
 JOINED = (
-    "a value beside the tiles of a loop (a sink, a part of a concatenation) takes part in the reference of its exponentials: "
+    "read off the kernel of the sinks, inferred for the others: a value beside the tiles of a loop (a sink, a part of a concatenation) takes part in the reference of its exponentials: "
     "tiles/finish/references does not see that they are at most 1, and so the product runs in tf32, and each takes two instructions more"
 )
 OCCUPIED = "a kernel of many rows by a long vocabulary on this device is priced by what shared memory lets through: tiles shrink, rows are read again"
