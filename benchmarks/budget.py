@@ -12,8 +12,7 @@ import argparse
 import os
 
 import torch
-from host import commit, host, write
-from latency import RESULTS, llama, measured, program
+from latency import keep, llama, measured, program
 
 import eqfuse
 from eqfuse import work
@@ -69,14 +68,9 @@ def main():
     p.add_argument("--save", action="store_true")
     options = p.parse_args()
     os.environ["EQFUSE_CACHE"] = "0"
-    result = {"environment": {**host("torch", "egglog"), "commit": commit()}, "target": options.target, "rows": []}
     eqfuse.optimize(torch.relu, (empty(4),), target=options.target)  # what a process pays once
-    for name in (n for n in (*CORPUS, *MADE) if options.only in n):
-        for row in rows(name, options.target):
-            result["rows"].append(row)
-            print(row, flush=True)
-            if options.save:
-                write(RESULTS / f"{result['environment']['date'][:10]}-budget.json", result)
+    chosen = [name for name in (*CORPUS, *MADE) if options.only in name]
+    keep((row for name in chosen for row in rows(name, options.target)), "budget", options.target, options.save)
 
 
 if __name__ == "__main__":

@@ -119,12 +119,17 @@ def main():
     os.environ["EQFUSE_CACHE"] = "0"
     sys.path += [str(options.transformers)] if options.transformers else []
     torch.set_num_threads(1)
-    result = {"environment": {**host("torch", "egglog", "transformers"), "commit": commit()}, "target": options.target, "rows": []}
-    for found in rows(options.target, options.only, options.repeats):
-        result["rows"].append(found)
-        print(found, flush=True)
-        if options.save:
-            write(RESULTS / f"{result['environment']['date'][:10]}-latency.json", result)
+    keep(rows(options.target, options.only, options.repeats), "latency", options.target, options.save)
+
+
+def keep(rows, name, target, save):
+    """Print each row as it comes; with ``save`` the file of results has those that there are, should the run be stopped."""
+    result = {"environment": {**host("torch", "egglog", "transformers"), "commit": commit()}, "target": target, "rows": []}
+    for row in rows:
+        result["rows"].append(row)
+        print(row, flush=True)
+        if save:
+            write(RESULTS / f"{result['environment']['date'][:10]}-{name}.json", result)
 
 
 if __name__ == "__main__":
