@@ -22,7 +22,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all fuzz costs lint types check bench bench-device bench-cpu trust tables golden docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-rest test-combinations test-all fuzz costs lint types check bench bench-device bench-cpu trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -86,11 +86,14 @@ test: export EQFUSE_TEST_FOR := $(FOR)
 test: $(READY) ## the tests that say most for their time (tests/quick.py); FOR=rewrites/algebra.py: those that concern a file
 	@$(PYTEST) -m "not exhaustive" $(ARGS)
 
-test-rest: $(READY) ## the others: every combination of programs, types, data and devices
-	@$(PYTEST) -m exhaustive $(ARGS)
+test-rest: $(READY) ## the others: once more for other types, data and devices
+	@$(PYTEST) -m "exhaustive and not combination" $(ARGS)
+
+test-combinations: $(READY) ## what CI leaves out: combinations of programs, types, data and devices that others look at one by one
+	@$(PYTEST) -m combination $(ARGS)
 
 test-all: export EQFUSE_TEST_FOR := $(FOR)
-test-all: $(READY) ## every test, and what each takes (make costs)
+test-all: $(READY) ## all of these, and what each takes (make costs)
 	@rm -f $(VENV)/costs.jsonl
 	@EQFUSE_TEST_COSTS="$(abspath $(VENV)/costs.jsonl)" $(PYTEST) $(ARGS)
 
@@ -109,7 +112,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test ## lint, types and tests: what CI runs
+check: lint types test test-rest ## lint, types and tests: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)

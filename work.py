@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 RATE = 4_000  # nodes of kernels in a second of a budget: a machine of 2026 evaluates 2,000 to 9,000 of them
-PATIENCE = 5.0  # seconds of the processor for a second of a budget, of which there is one at least: what is left over takes a moment, too
+PATIENCE = 5.0  # seconds of the processor for a second of a budget,
+LEAST = 4.0  # of which there are so many at least: the floor of a hundred operations takes its time, however small the budget is
 LATE = 2.0**60  # what the clock shows, and more at every look, when the watchdog has bitten
 
 
@@ -51,7 +52,7 @@ def bitten() -> bool:
 def watched(seconds: float) -> Iterator[None]:
     """A part with a budget of so many seconds; inside of another one, that one's watchdog is its, too."""
     before = _clock.watchdog
-    _clock.watchdog = min(before, time.process_time() + PATIENCE * max(seconds, 1.0))
+    _clock.watchdog = min(before, time.process_time() + PATIENCE * max(seconds, LEAST))
     try:
         yield
     finally:

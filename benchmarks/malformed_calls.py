@@ -175,7 +175,7 @@ def entries():
     from eqfuse.ir import layout as layouts
     from eqfuse.ir.build import axes, tensor
     from eqfuse.ir.build import program as build
-    from eqfuse.ir.layout import Layout
+    from eqfuse.ir.layout import Layout, cute
     from eqfuse.ir.ops import OPS
 
     base = bases()
@@ -272,8 +272,8 @@ def entries():
         "inverse": (layouts.inverse, {"layout": rows, "axes": ("m",)}, 1),
         "left_inverse": (layouts.left_inverse, {"layout": rows}, 1),
         "right_inverse": (layouts.right_inverse, {"layout": rows}, 1),
-        "from_cute": (layouts.cute.from_cute, {"shape": (4, (2, 3)), "stride": (1, (4, 8))}, 1),
-        "logical_divide": (layouts.cute.logical_divide, {"layout": rows, "tiler": layouts.Layout([(4, 1)])}, 1),
+        "from_cute": (cute.from_cute, {"shape": (4, (2, 3)), "stride": (1, (4, 8))}, 1),
+        "logical_divide": (cute.logical_divide, {"layout": rows, "tiler": layouts.Layout([(4, 1)])}, 1),
         "Sharding": (layouts.Sharding, {"shape": (8, 4), "mesh": {"tp": 2}, "placements": (layouts.Shard(0),)}, 1),
         "cli": (None, {}, 8),
     }

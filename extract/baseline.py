@@ -155,5 +155,5 @@ def baseline(program: Program, target: Target) -> Baseline:
     total, us = sum(op.dram_bytes for op in ops), math.fsum(op.us for op in ops)
     compulsory = _input_bytes(program, terms)
     compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)
-    bound = max(compulsory / (target.dram_gb_s * 1e3), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items()))
+    bound = max(target.least_us(compulsory), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items()))
     return Baseline(len(ops), total, us, compulsory, flops, bound)

@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for what follows
 
 from concerned import ROOT, asked, concerned
-from quick import cpu_seconds, left_out, record
+from quick import cpu_seconds, marks, record
 from sharing import Sharing
 
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
@@ -105,8 +105,9 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Before ``-m`` is looked at: what ``make test`` leaves out has the mark.  ``FOR=`` leaves what concerns its files."""
-    for item in left_out(items):
-        item.add_marker(pytest.mark.exhaustive(by="costs"))
+    for item, names in marks(items).items():
+        for name in names:
+            item.add_marker(getattr(pytest.mark, name)(by="costs"))
     if files := asked():
         kept = concerned(items, files)
         known = set(kept)

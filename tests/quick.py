@@ -1,14 +1,19 @@
-"""Which tests ``make test`` runs, and which only ``make test-all`` does: those that this module, or a hand, marks ``exhaustive``.
+"""Which tests ``make test`` runs, which ``make test-rest`` does after it (``exhaustive``, by this module or by hand), and which are
+combinations of what others look at one by one (``combination``).
 
 A test is worth the facts that only it looks at: that its function runs at all, and each value of each of its parameters (a program, a
 type, a target, a kind of data).  The tests of a function are taken in the order of facts per second, and as long as a fact costs no more
 than a price.  So a product of programs, types and data becomes a few of its tests in which each of them is there once; what is
 cheap stays, and what is dear and says little is left to ``make test-all``.
 
-``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`, and the price: the highest with which all that is taken
-costs no more than :data:`BUDGET`.  Every ``make test-all`` measures, and ``make costs`` takes in what the last one measured.  Tests that are not in
-there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the machine, the clock, or on which other
-tests are asked for.  A file or a function that is new is whole in ``make test`` until somebody measures again.
+``make test-rest`` takes the other tests by the same order at a higher price, and at least one of every function.  What is left says least
+for its time: another combination of a program, a type and a target that each occur elsewhere.  ``make test-combinations`` runs these.
+
+``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`, and both prices: the highest with which all that is taken
+costs no more than :data:`BUDGET`, and all but combinations no more than :data:`ALL`.  ``make costs`` takes in what the last ``make
+test-all`` measured.  Tests that are not in there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the
+machine, the clock, or on which other tests are asked for.  A file or a function that is new is whole in ``make test`` until somebody
+measures again.
 """
 
 from __future__ import annotations
@@ -25,7 +30,8 @@ from typing import Any
 HERE = Path(__file__).parent
 COSTS = HERE / "costs.json"
 
-BUDGET = 230.0  # CPU seconds for all tests that are chosen; starting two processes and collecting takes 60 more
+BUDGET = 230.0  # CPU seconds for make test; starting two processes and collecting takes 60 more
+ALL = 2300.0  # CPU seconds for make test and make test-rest: CI has 25 minutes of two cores
 FREE = 0.1  # CPU seconds that no one asks about
 FUNCTION = 3  # facts that a function is worth, whatever its parameters
 
@@ -35,16 +41,15 @@ def cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-def read_costs() -> tuple[float, dict[str, dict[str, float]]]:
-    """The price of a fact in CPU seconds, and file -> test -> CPU seconds."""
-    found = json.loads(COSTS.read_text()) if COSTS.exists() else {"price": math.inf, "tests": {}}
-    return found["price"], found["tests"]
+def read_costs() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """The prices of a fact in CPU seconds, for make test (``quick``) and for make test-rest (``rest``), and file -> test -> CPU seconds."""
+    found = json.loads(COSTS.read_text()) if COSTS.exists() else {"prices": {"quick": math.inf, "rest": math.inf}, "tests": {}}
+    return found["prices"], found["tests"]
 
 
 def record(item: Any, seconds: float) -> str:
     """What a run notes of a test, as a line for :func:`main`."""
-    by_hand = any(not mark.kwargs for mark in item.iter_markers("exhaustive"))
-    return json.dumps([*place(item), round(seconds, 3), sorted(map(str, facts(item))), by_hand])
+    return json.dumps([*place(item), round(seconds, 3), sorted(map(str, facts(item))), _by_hand(item)])
 
 
 def place(item: Any) -> tuple[str, str]:
@@ -66,15 +71,16 @@ def facts(item: Any) -> set[Any]:
     return {(name, repr(value) if _plain(value) else found.indices[name]) for name, value in values}
 
 
-def chosen(tests: dict[Any, tuple[set[Any], float]], price: float) -> set[Any]:
-    """Of a function's tests, as test -> (facts, CPU seconds), those that are worth their time at so many seconds a fact."""
+def chosen(tests: dict[Any, tuple[set[Any], float]], price: float, least: int = 0) -> set[Any]:
+    """Of a function's tests, as test -> (facts, CPU seconds), those that are worth their time at so many seconds a fact; the ``least``
+    number of them whatever they take."""
     out = {t for t, (_, cost) in tests.items() if cost <= FREE}
     seen: set[Any] = set().union(*(tests[t][0] for t in out))
     rest = [t for t in tests if t not in out]
     while rest:
         new = {t: len(tests[t][0] - seen) + (0 if out else FUNCTION) for t in rest}
         best = max(rest, key=lambda t: new[t] / tests[t][1])
-        if tests[best][1] > price * new[best]:
+        if tests[best][1] > price * new[best] and len(out) >= least:
             break
         out.add(best)
         seen |= tests[best][0]
@@ -82,29 +88,39 @@ def chosen(tests: dict[Any, tuple[set[Any], float]], price: float) -> set[Any]:
     return out
 
 
-def left_out(items: Iterable[Any]) -> list[Any]:
-    """The tests that ``make test`` does not run, of those that no hand has marked."""
-    price, costs = read_costs()
+def marks(items: Iterable[Any]) -> dict[Any, list[str]]:
+    """The marks of the tests that ``make test`` does not run, but for those by hand."""
+    prices, costs = read_costs()
     functions: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
     for item in items:
-        if item.get_closest_marker("exhaustive") is None:
-            file, name = place(item)
-            functions.setdefault(_function(file, name), {})[item] = facts(item), costs.get(file, {}).get(name, 0.0)
-    return [item for tests in functions.values() for item in set(tests) - chosen(tests, price)]
+        file, name = place(item)
+        functions.setdefault(_function(file, name), {})[item] = facts(item), costs.get(file, {}).get(name, 0.0)
+    found: dict[Any, list[str]] = {}
+    for tests in functions.values():
+        free = {t: known for t, known in tests.items() if not _by_hand(t)}
+        combinations = set(tests) - chosen(tests, prices["rest"], least=1)
+        for t in {*(set(free) - chosen(free, prices["quick"])), *combinations}:
+            found[t] = ["exhaustive", *["combination"] * (t in combinations)]
+    return found
+
+
+def _by_hand(item: Any) -> bool:
+    """Whether somebody has marked a test."""
+    return any(not mark.kwargs for mark in item.iter_markers("exhaustive"))
 
 
 def _function(file: str, name: str) -> tuple[str, str]:
     return file, name.partition("[")[0]
 
 
-def price_for(functions: Iterable[dict[Any, tuple[set[Any], float]]], budget: float) -> float:
+def price_for(functions: Iterable[dict[Any, tuple[set[Any], float]]], budget: float, least: int = 0) -> float:
     """The highest price, to a hundredth of a second, with which the chosen tests of all functions cost no more than the budget."""
     known = list(functions)
 
     def total(price: float) -> float:
-        return sum(tests[t][1] for tests in known for t in chosen(tests, price))
+        return sum(tests[t][1] for tests in known for t in chosen(tests, price, least))
 
-    low, high = 0, 1000
+    low, high = 0, 10_000
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if total(middle / 100) <= budget else (low, middle - 1)
@@ -112,23 +128,26 @@ def price_for(functions: Iterable[dict[Any, tuple[set[Any], float]]], budget: fl
 
 
 def main(measured: str) -> None:
-    """Takes what a run has noted into ``costs.json``.  A run of every file replaces all that stands there and sets the price; after one of
-    some, other tests keep what they had, and the price stays."""
-    price, costs = read_costs()
+    """Takes what a run has noted into ``costs.json``.  A run of every file replaces all that stands there and sets the prices; after one of
+    some, other tests keep what they had, and the prices stay."""
+    prices, costs = read_costs()
     lines = [json.loads(line) for line in Path(measured).read_text().splitlines()]
     functions: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
+    free: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
     for file, name, seconds, said, by_hand in lines:
-        if not by_hand:
-            functions.setdefault(_function(file, name), {})[name] = set(said), seconds
+        for kind in (functions, *(() if by_hand else (free,))):
+            kind.setdefault(_function(file, name), {})[name] = set(said), seconds
     files = {os.path.relpath(path, HERE) for path in HERE.rglob("test_*.py")}
     if files <= {file for file, *_ in lines}:
-        price, costs = price_for(functions.values(), BUDGET), {}
+        prices = {"quick": price_for(free.values(), BUDGET), "rest": price_for(functions.values(), ALL, least=1)}
+        costs = {}
     for file, name, seconds, *_ in lines:
         costs.setdefault(file, {})[name] = round(seconds, 2)
     kept = {f: {n: s for n, s in sorted(costs[f].items()) if s > FREE} for f in sorted(files & costs.keys())}
-    COSTS.write_text(json.dumps({"price": price, "tests": {f: tests for f, tests in kept.items() if tests}}, indent=0) + "\n")
-    taken = [tests[t][1] for tests in functions.values() for t in chosen(tests, price)]
-    print(f"make test: {len(taken)} tests, {sum(taken):.0f} s of CPU time, {price} s a fact")
+    COSTS.write_text(json.dumps({"prices": prices, "tests": {f: tests for f, tests in kept.items() if tests}}, indent=0) + "\n")
+    for kind, known, least in (("quick", free, 0), ("rest", functions, 1)):
+        taken = [tests[t][1] for tests in known.values() for t in chosen(tests, prices[kind], least)]
+        print(f"{kind}: {len(taken)} tests, {sum(taken):.0f} s of CPU time, {prices[kind]} s a fact")
 
 
 if __name__ == "__main__":

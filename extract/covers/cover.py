@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..launches import held
 from ..plan import Alternative, PlannedCall, PlannedKernel, Split
@@ -25,7 +26,7 @@ class Cover:
         """The generated kernels."""
         return tuple(k for k in self.steps if isinstance(k, PlannedKernel))
 
-    @property
+    @cached_property
     def us(self) -> float:
         """Modelled time."""
         return sum(k.cost.us for k in self.steps)
@@ -35,7 +36,7 @@ class Cover:
         """Modelled DRAM traffic."""
         return sum(k.cost.dram_bytes for k in self.steps)
 
-    @property
+    @cached_property
     def temporary_bytes(self) -> int:
         """Memory that the plan holds at a time beside inputs and outputs: a temporary goes when its last reader has run."""
         return held((k,) for k in self.steps)

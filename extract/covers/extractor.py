@@ -38,7 +38,7 @@ from ..meter import Meter
 from ..objective import TIE, Objective
 from ..plan import Plan, PlannedCall
 from ..quantities import bytes_text, plural
-from ..search import FIRST, Rejection
+from ..search import FIRST, ROUGH, STARTS_ONLY, Rejection
 from ..targets import Target
 from .calls import Calls
 from .cover import Cover
@@ -47,7 +47,7 @@ from .loops import by_loops, groups
 from .maker import REST, CoverMaker
 from .points import Points
 from .record import Record
-from .sets import FEW, Sets
+from .sets import FEW, REFINED, Sets
 
 ONE_SHARE = 0.25  # of the work, for one kernel that computes everything, and for each split
 SPLITS_SHARE = 0.5  # of the work, for all splits
@@ -256,7 +256,7 @@ class Extractor:
 
     def _bound(self, covers: Sequence[Cover]) -> float:
         """What no plan beats: bytes and products of the program, of these as much as covers do that leave masked tiles out."""
-        least = self.baseline.compulsory_bytes / (self.target.dram_gb_s * 1e3)
+        least = self.target.least_us(self.baseline.compulsory_bytes)
         return max(least, self._share(covers) * self.baseline.bound_us) + self.target.launch_us
 
     def _store_along(self, best: Cover) -> list[Cover]:
@@ -270,12 +270,14 @@ class Extractor:
         left = list(self.points.worth_storing)
         while left and not self.meter.over():
             able = [p for p in left if self.points.floor((*kept, p)) < best.us]
-            tried = {p: self.stored([*kept, p]) for p in able if not self.meter.over()}
+            rough = {p: us for p in able if (us := self._roughly([*kept, p], best.us)) < math.inf}
+            near = sorted(rough, key=lambda p: rough[p])[:REFINED]
+            tried = {p: self.stored([*kept, p]) for p in near if not self.meter.over()}
             better = {p: c for p, c in tried.items() if isinstance(c, Cover) and c.us < best.us * (1 - 1e-9)}
             if not better:
                 break
             p = min(better, key=lambda p: better[p].us)
-            best, left = better[p], [q for q in better if q != p]  # what is no gain alone is none beside another
+            best, left = better[p], [q for q in rough if q != p]  # what is no gain alone is none beside another
             kept.append(p)
             found.append(best)
         return found
@@ -295,6 +297,15 @@ class Extractor:
             best, kept = able[p], ways[p]
             found.append(best)
         return found
+
+    def _roughly(self, points: list[int], most: float) -> float:
+        """The time of the cover that stores some values, each kernel at the best of its starts; infinite where it cannot beat so much."""
+        some = tuple(sorted(points))
+        if self.meter.over():
+            return math.inf
+        with self.maker.search.at(STARTS_ONLY):
+            found = self.maker.chain(some, "", limit=ROUGH * most, floors=self.maker.floors(some, self.points.floor_of))
+        return found.us if isinstance(found, Cover) else math.inf
 
     def stored(self, points: list[int]) -> Cover | Rejection:
         """The cover that stores some values."""

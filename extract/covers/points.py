@@ -128,7 +128,7 @@ class Points:
             if is_contraction(t):
                 us += self.share * contraction_us(t, self.target)
             stack.extend(t.args)
-        return max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
+        return max(self.target.least_us(bytes_), us) + self.target.launch_us
 
     def removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
         """Later values first; and, where a pointwise function of a matrix product may be stored, the product itself first, so that

@@ -116,6 +116,15 @@ class Target:
         """Bytes of it that one CTA may use."""
         return int(self.on_chip.for_tiles)
 
+    def least_us(self, bytes_: float) -> float:
+        """Microseconds in which a kernel moves so many bytes at least.  A CPU has what its caches hold from the call before, and may read
+        memory faster than it copies, which is what its rate says."""
+        if self.core is None:
+            return bytes_ / (self.dram_gb_s * 1e3)
+        memory = self.core.levels[-1]
+        held = self.core.levels[-2].bytes if len(self.core.levels) > 1 else 0.0
+        return bytes_ / (self.dram_gb_s * 1e3 * max(memory.read_gb_s / memory.copy_gb_s, 1.0)) if bytes_ > held else 0.0
+
     @property
     def registers_per_sm(self) -> int:
         """Words of 4 bytes for the values of programs.  Those of a CPU lie in its caches: as many as no kernel needs."""

@@ -87,6 +87,27 @@ def test_table_of_layers(tmp_path):
     assert "Not planned: three x1 (ours: exit status 1)." in text
 
 
+PLANNED = {"program": "one", "cpu_s": 0.5, "work": 900.5, "us": 6.0, "kernels": 2, "stopped": ["time"], "saturation": ["saturated"]}
+
+
+def test_tables_of_planning(tmp_path):
+    path = tmp_path / "2026-01-02-latency.json"
+    first = {"program": "first", "cpu_s": 1.0, "to_reach_s": 0.9}
+    bars = [PLANNED | {"to_reach_s": 0.5, "to_reach_us": 5.9}, PLANNED | {"to_reach_s": 0.5, "to_reach_us": None}, first]
+    path.write_text(json.dumps({"environment": RESULT["environment"], "target": "h200", "rows": bars}))
+    text = load("tables").section(path)
+    assert "1 of 3 are reached" in text
+    assert "| one | 0.50 | 0.5; 5.9 us | no | 900 | 6.0 | 2 |" in text
+    assert "| one | 0.50 | 0.5 | yes | 900 | 6.0 | 2 |" in text
+    assert "| first | 1.00 | 0.9 | no | - | - | - |" in text
+    path = tmp_path / "2026-01-02-budget.json"
+    row = PLANNED | {"budget_s": 0.1, "allowed": 400.0, "op_by_op_us": 5.5}
+    path.write_text(json.dumps({"environment": RESULT["environment"], "target": "h200", "rows": [row]}))
+    text = load("tables").section(path)
+    assert "1 of 1 plans took more than 1.2 times the work allowed, 1 are dearer by 5 %" in text
+    assert "| one | 0.1 | 400 | 900 | 0.50 | 6.0 | 2 | 5.5 | saturated | time |" in text
+
+
 def test_work_of_a_layer():
     """Two operations for each multiplication of the products, and of those of scores what a causal mask leaves."""
     layers, model = load("layers"), MODELS["gpt2"]

@@ -34,6 +34,12 @@ def test_what_is_dear_does_not():
     assert quick.chosen(function({("a", "half"): 1.01 * dear}), 0.3) == set()
 
 
+def test_one_test_of_every_function_is_run_after_it():
+    costs = {("a", "half"): 9.0, ("b", "half"): 2.0}
+    assert quick.chosen(function(costs), 0.1) == set()
+    assert quick.chosen(function(costs), 0.1, least=1) == {("b", "half")}
+
+
 def test_the_price_is_the_highest_that_the_budget_pays():
     functions = [function(dict.fromkeys(PAIRS, seconds)) for seconds in (0.5, 1.0, 2.0)]
     price = quick.price_for(functions, 3.0)
@@ -42,23 +48,26 @@ def test_the_price_is_the_highest_that_the_budget_pays():
     assert quick.price_for(functions, 0.0) < 0.5 / (quick.FUNCTION + 2) <= quick.price_for(functions, 0.5)
 
 
-def noted(tmp_path, monkeypatch, lines, price=0.5):
+PRICES = {"quick": 0.5, "rest": 1.0}
+
+
+def noted(tmp_path, monkeypatch, lines):
     """What ``main`` writes, given such lines, in a directory with two test files."""
     monkeypatch.setattr(quick, "HERE", tmp_path)
     monkeypatch.setattr(quick, "COSTS", tmp_path / "costs.json")
     for name in ("test_a.py", "test_b.py"):
         (tmp_path / name).touch()
-    quick.COSTS.write_text(json.dumps({"price": price, "tests": {"test_a.py": {"old": 9.0}, "test_gone.py": {"test": 1.0}}}))
+    quick.COSTS.write_text(json.dumps({"prices": PRICES, "tests": {"test_a.py": {"old": 9.0}, "test_gone.py": {"test": 1.0}}}))
     (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
     quick.main(str(tmp_path / "log"))
     return quick.read_costs()
 
 
-def test_a_run_of_all_files_sets_the_price_and_a_run_of_some_does_not(tmp_path, monkeypatch):
+def test_a_run_of_all_files_sets_the_prices_and_a_run_of_some_does_not(tmp_path, monkeypatch):
     a, b = ["test_a.py", "test_x[1]", 2.0, ["n"], False], ["test_b.py", "test_y", quick.BUDGET + 1.0, [], True]
-    assert noted(tmp_path, monkeypatch, [a]) == (0.5, {"test_a.py": {"old": 9.0, "test_x[1]": 2.0}})
-    price, costs = noted(tmp_path, monkeypatch, [a, b])
-    assert price > 0.5, "what a hand has marked costs nothing: it is not in make test"
+    assert noted(tmp_path, monkeypatch, [a]) == (PRICES, {"test_a.py": {"old": 9.0, "test_x[1]": 2.0}})
+    prices, costs = noted(tmp_path, monkeypatch, [a, b])
+    assert prices["quick"] > 0.5, "what a hand has marked costs nothing: it is not in make test"
     assert costs == {"test_a.py": {"test_x[1]": 2.0}, "test_b.py": {"test_y": quick.BUDGET + 1.0}}
 
 
@@ -73,7 +82,7 @@ def test_values_are_told_apart_by_what_they_are():
 
 
 def test_the_costs_are_of_files_that_are_there():
-    price, known = quick.read_costs()
+    prices, known = quick.read_costs()
     assert known
-    assert price > 0
+    assert 0 < prices["quick"] < prices["rest"]
     assert not [file for file in known if not (quick.HERE / file).exists()]
