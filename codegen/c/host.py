@@ -225,7 +225,8 @@ class _HostOfC(Host):
             return text
         b = self.dense.get(p.buffer)
         if b is not None:  # made here, without gaps
-            text = calculated([self.sizes.of_dimension(b, d) for d in range(p.position + 1, len(b.shape))] or ["1"], "*")
+            at = 0 if p.position is None else p.position + 1
+            text = calculated([self.sizes.of_dimension(b, d) for d in range(at, len(b.shape))] or ["1"], "*")
         elif all(p.buffer != i.name for i in self.spec.inputs):
             return text
         return self.once(text, f"{self.argument[p.buffer]}_stride_{p.position}")
