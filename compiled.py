@@ -27,7 +27,7 @@ from .planning import Planned, Request, checked, rerun, run
 from .planning.copied import Copied
 from .ranges import Layouts, Range, layouts_of, program_layouts
 from .rewrites import Rule
-from .runtime.executable import Executable, leaves, transformed
+from .runtime.executable import Executable, leaves
 
 if TYPE_CHECKING:
     from .distributed import Across
@@ -179,7 +179,17 @@ def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
 
 
 class Compiled(Copied, Executable):
-    """A compiled program.  Call it like the function it came from."""
+    """A compiled program.  Call it like the function it came from: CUDA tensors run the kernels, CPU tensors the original program in torch;
+    planned for ``target="cpu"``, it is the other way round.
+
+    Tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
+    than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each; so it is with tensors that lie in memory in
+    another way (which dimension has neighbours, which repeats its elements, what is aligned).  Where a gradient is wanted,
+    the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
+    the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
+    Inside of ``torch.func.vmap``, ``grad``, ``jvp`` and the like the original program runs in torch, which knows how to transform it.
+    A call is checked once for all that are like it (:mod:`eqfuse.runtime.calls`).
+    """
 
     _again = staticmethod(planned)
 
@@ -200,33 +210,21 @@ class Compiled(Copied, Executable):
         """The saturated e-graph; PlanError if the program is planned in regions, which have one each (``planned.graphs``)."""
         return self.planned.graph
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch; planned for
-        ``target="cpu"``, it is the other way round.
-
-        Tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
-        than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each; so it is with tensors that lie in memory in
-        another way (which dimension has neighbours, which repeats its elements, what is aligned).  Where a gradient is wanted,
-        the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
-        the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
-        Inside of ``torch.func.vmap``, ``grad``, ``jvp`` and the like the original program runs in torch, which knows how to transform it.
-        """
+    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Executable, dict[str, Any] | None]:
         import torch
 
-        if not torch.compiler.is_compiling() and transformed():
-            return self.eager(*args, **kwargs)
         try:
             tensors = self.bind(args, kwargs)
         except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for
             if not self._runs_on([v for v in leaves((args, kwargs)) if isinstance(v, torch.Tensor)]):
-                return self.eager(*args, **kwargs)
+                return self, None
             if self.planned.fixed:
                 raise
-            return self._variant(args, kwargs)(*args, **kwargs)
+            return self._variant(args, kwargs)._serves(args, kwargs)
         layouts = self._layouts if torch.compiler.is_compiling() else layouts_of(tensors)
         if layouts != self._layouts and self._runs_on(list(tensors.values())):
-            return self._laid_out(layouts, tensors, args, kwargs)._run_on(tensors, args, kwargs)
-        return self._run_on(tensors, args, kwargs)
+            return self._laid_out(layouts, tensors, args, kwargs), tensors
+        return self, tensors
 
     def _laid_out(self, layouts: Layouts, tensors: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         """This program for tensors of its shapes that lie in memory in another way; found once for each kind of that."""

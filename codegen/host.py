@@ -28,6 +28,11 @@ def host(spec: ModuleSpec, called: str = "run") -> str:
     return spec.language.host(spec, called) if spec.language else Host(spec, called).text()
 
 
+def function(name: str, arguments: Sequence[str], summary: str, lines: Iterable[str]) -> str:
+    """A function of the module as text."""
+    return "\n".join([f"def {name}({', '.join(arguments)}):", f'    """{summary}"""', *(f"    {line}" if line else line for line in lines)])
+
+
 def imported(spec: ModuleSpec) -> dict[tuple[str, str], str]:
     """A name of its own for every entry: modules may use the same one."""
     found: dict[tuple[str, str], str] = {}
@@ -143,21 +148,24 @@ class Host:
         self.used = [b for b in spec.inputs if b.name in accessed]
         self.first = self.argument[(self.used or [*spec.inputs])[0].name] if spec.inputs else None  # all are on its device
         self.last = _last_lanes(spec)
-        outside = {c.result.buffer.name for _, c in spec.calls}
-        several = [r for r in spec.results if len(r.outputs) > 1 and outside.isdisjoint(r.outputs)]
+        self.outside = {c.result.buffer.name for _, c in spec.calls}
+        several = [r for r in spec.results if len(r.outputs) > 1 and self.outside.isdisjoint(r.outputs)]
         self.joined = {name: r for r in several for name in r.outputs}  # outputs that are made as views of what is returned
         self.made: set[str] = set()
 
     def text(self) -> str:
-        spec = self.spec
         self.checks()
-        called = {c.result.buffer.name for _, c in spec.calls}
+        return function(self.called, [self.argument[b.name] for b in self.spec.inputs], self.summary(), [*self.lines, *self.body()])
+
+    def body(self) -> Iterator[str]:
+        """What follows the checks."""
+        spec = self.spec
         for r in self.joined.values():
-            self.lines += self.together(r)
+            yield from self.together(r)
         for b in spec.outputs:
-            if all(b.name != i.name for i in spec.inputs) and b.name not in called:
-                self.lines += self.allocated(b)
-        launches = []
+            if all(b.name != i.name for i in spec.inputs) and b.name not in self.outside:
+                yield from self.allocated(b)
+        launches: list[str] = []
         steps: list[tuple[TileProgram, ...] | OutsideCall] = [c for before, c in spec.calls if before == 0]
         ran = 0
         for kernels in spec.launched:
@@ -172,11 +180,17 @@ class Host:
             done = [self.argument[b.name] for b in spec.temporaries if b.name in reads[at] and b.name not in later]
             if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
                 launches.append(f"del {', '.join(done)}")
-        self.lines += self.launched(launches)
-        self.lines.append(f"return {_tuple([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}")
-        head = [f"def {self.called}({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
-        head.append(f'    """{self.summary()}"""')
-        return "\n".join([*head, *(f"    {line}" for line in self.lines)])
+        yield from self.launched(launches)
+        yield f"return {_tuple([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}"
+
+    @property
+    def device(self) -> str:
+        """Where tensors are made."""
+        return f"{self.first}.device" if self.first else '"cpu"'
+
+    def empty(self, lengths: list[str], b: Buffer) -> str:
+        """A new tensor of the type of a buffer."""
+        return f"torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={self.device})"
 
     def launched(self, lines: list[str]) -> list[str]:
         """Launches on the device of the arguments."""
@@ -184,11 +198,10 @@ class Host:
 
     def allocated(self, b: Buffer) -> Iterator[str]:
         """The statement that makes a buffer, and a check if its strides may become too large for its tiles."""
-        name, device = self.argument[b.name], f"{self.first}.device" if self.first else '"cpu"'
+        name = self.argument[b.name]
         lengths = [self.sizes.of_dimension(b, d) for d in range(len(b.shape))]
         whole = self.joined.get(b.name)
-        made = f"torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={device})" if whole is None else self.part(whole, b)
-        yield f"{name} = {made}"
+        yield f"{name} = {self.empty(lengths, b) if whole is None else self.part(whole, b)}"
         last = self.last.get(b.name, ())
         if any(n and not all(x.isdigit() for x in lengths[d + 1 :]) for d, n in enumerate(last)):
             yield f'_check_reach("{name}", {name}.stride(), {last})'
@@ -196,7 +209,7 @@ class Host:
     def lengths(self, r: Result, part: int) -> tuple[str, ...]:
         """The lengths of an output among the dimensions of the result that it is a part of."""
         b = next(b for b in self.spec.outputs if b.name == r.outputs[part])
-        return r.flat(part, [self.sizes.of_dimension(b, d) for d in range(len(b.shape))], lambda n: _calculated(n, "*"))
+        return r.flat(part, [self.sizes.of_dimension(b, d) for d in range(len(b.shape))], lambda n: calculated(n, "*"))
 
     def together(self, r: Result) -> Iterator[str]:
         """The statement that makes a result of which several outputs are parts."""
@@ -204,16 +217,15 @@ class Host:
             return
         self.made.add(self.argument[r.name])
         parts = [self.lengths(r, k) for k in range(len(r.outputs))]
-        whole = [_calculated([p[d] for p in parts], "+") if d == r.along else n for d, n in enumerate(parts[0])]
+        whole = [calculated([p[d] for p in parts], "+") if d == r.along else n for d, n in enumerate(parts[0])]
         b = next(b for b in self.spec.outputs if b.name == r.outputs[0])
-        device = f"{self.first}.device" if self.first else '"cpu"'
-        yield f"{self.argument[r.name]} = torch.empty({_tuple(whole)}, dtype={torch_name(b.dtype)}, device={device})"
+        yield f"{self.argument[r.name]} = {self.empty(whole, b)}"
 
     def part(self, r: Result, b: Buffer) -> str:
         """An output as a view of the result that it is a part of."""
         k = r.outputs.index(b.name)
         before = [self.lengths(r, j)[r.along] for j in range(k)]
-        found = f"{self.argument[r.name]}.narrow({r.along}, {_calculated(before or ['0'], '+')}, {self.lengths(r, k)[r.along]})"
+        found = f"{self.argument[r.name]}.narrow({r.along}, {calculated(before or ['0'], '+')}, {self.lengths(r, k)[r.along]})"
         d = 0
         for n in r.merges[k]:
             if n > 1:
@@ -379,7 +391,7 @@ def variables(specs: Sequence[ModuleSpec], wanted: Iterable[str], taken: Iterabl
     """A variable of a host function for every tensor, different from each other, from ``taken`` and from what the module defines."""
     helpers = re.findall(r"^def (\w+)", HOST_HELPERS + BLOCK_HELPER, re.MULTILINE)
     taken = {*taken, "math", "torch", "triton", "tl", "run", "TensorDescriptor", *helpers}
-    taken |= {"ctypes", "os", "shutil", "subprocess", "tempfile"}  # of modules with kernels in C
+    taken |= {"ctypes", "functools", "inspect", "launch", "os", "shutil", "subprocess", "tempfile"}  # of modules with kernels in C
     for spec in specs:
         taken |= {*(identifier(k.name) for k in spec.kernels), *(Joint(ks).name for ks in spec.launched), *imported(spec).values()}
     names: dict[str, str] = {}
@@ -402,7 +414,7 @@ def put_together(r: Result, named: Mapping[str, str]) -> str:
     return parts[0] if len(parts) == 1 else f"torch.cat({_tuple(parts)}, {r.along})"
 
 
-def _calculated(numbers: Sequence[str], by: str) -> str:
+def calculated(numbers: Sequence[str], by: str) -> str:
     """A sum or a product in the host function."""
     if all(n.isdigit() for n in numbers):
         return str(math.prod(map(int, numbers)) if by == "*" else sum(map(int, numbers)))

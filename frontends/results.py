@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ..ir.program import Program
+
+
+def in_structure(spec: Any) -> Callable[[list[Any]], Any]:
+    """What puts values into a structure: it is known before they are, and most are one value, or a tuple."""
+    if spec.is_leaf():
+        return lambda values: values[0]
+    if spec.type in (tuple, list) and spec.num_nodes == 1 + spec.num_leaves:
+        make: Callable[[list[Any]], Any] = spec.type
+        return make
+    return lambda values: pytree.tree_unflatten(values, spec)
 
 
 def arranged(program: Program, values: Sequence[Any]) -> list[Any]:

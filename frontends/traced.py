@@ -6,6 +6,7 @@ import operator
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ from .graphs import FlatGraph
 from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
-from .results import arranged
+from .results import arranged, in_structure
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
 from .symbolic import NONE, Later, Symbolic, same_arguments, symbolic_of, trace_symbolic
 
@@ -48,6 +49,7 @@ class Traced:
     replay: Callable[[Sequence[Any]], Any] | None = field(default=None, repr=False)  # the same from the tensors of program.inputs
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
+    held: tuple[tuple[str, Callable[[], Any]], ...] = field(default=(), repr=False)  # these and parameters: how each is looked up
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
     exact: bool = field(default=False, repr=False)  # how quotients were read
     symbolic: Later = field(default=NONE, repr=False)  # sizes as symbols, traced when asked for
@@ -358,23 +360,25 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     program = summed(replace(program, names=value_names(captured.graph, reader.values(), program.terms())))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     convention = Convention(name, obj, captured.in_spec, captured.leaves)
-    bind = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
-    out_spec = captured.out_spec
+    bind, held = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
+    structured = in_structure(captured.out_spec)
+    as_stored = slots == [(True, k) for k in range(len(stored))] and not any(copies)
 
     def unflatten(values: Sequence[Any]) -> Any:
         results = arranged(program, values)
+        if as_stored:
+            return structured(results)
 
         def result(position: int, copy: bool) -> Any:
             found = results[position]
             return found.clone() if copy and isinstance(found, torch.Tensor) else found  # results of two ops share no memory
 
-        flat = [result(p, copy) if is_output else p for (is_output, p), copy in zip(slots, copies, strict=True)]
-        return pytree.tree_unflatten(flat, out_spec)
+        return structured([result(p, copy) if is_output else p for (is_output, p), copy in zip(slots, copies, strict=True)])
 
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
-    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact, symbolic, captured)
+    return Traced(program, bind, unflatten, eager, replay, specs, constants, held, convention, exact, symbolic, captured)
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,7 +398,7 @@ def calling(captured: Captured, obj: Any, name: str) -> Calling:
     wanted = [(s.name, s) for s in captured.sources.values()]
     constants = {name: _constant(captured, s, where) for name, s in wanted if s.kind == "constant"}
     convention = Convention(name, obj, captured.in_spec, captured.leaves)
-    named = _binder(convention, captured, obj, wanted, constants)
+    named, _ = _binder(convention, captured, obj, wanted, constants)
 
     def bind(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
         found = named(*args, **kwargs)
@@ -560,8 +564,8 @@ def _constant(captured: Captured, source: Source, where: str | None) -> torch.Te
 
 def _binder(
     convention: Convention, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]], constants: Mapping[str, torch.Tensor]
-) -> Callable[..., dict[str, Any]]:
-    """Arguments to inputs.  Tensors of the module are looked up at every call, so replaced parameters are seen.
+) -> tuple[Callable[..., dict[str, Any]], tuple[tuple[str, Callable[[], Any]], ...]]:
+    """Arguments to inputs; and how the others are looked up: tensors of the module at every call, so replaced parameters are seen.
 
     Constants on the CPU follow the arguments to their device: tracing takes ``torch.tensor([1, 2], device=x.device)`` and
     ``table.to(x.device)`` as they are on the CPU.  They are copied at every call, as those are.
@@ -598,7 +602,7 @@ def _binder(
             bound.update((n, t.detach().to(device) if move and t.device.type == "cpu" else t) for n, t in constants.items())
         return bound
 
-    return bind
+    return bind, (*holders, *((n, partial(constants.__getitem__, n)) for n in constants))
 
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:

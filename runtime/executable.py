@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..frontends import Traced
     from .aot import StaticReport
+    from .calls import Calls
     from .estimates import KernelEstimate
     from .levels import KernelLayouts
     from .ops import RegisteredOp
@@ -72,23 +74,82 @@ class Executable:
 
     # -- running -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments, which have the shapes and types that were planned for."""
-        return self._run_on(self.bind(args, kwargs), args, kwargs)
+        """Run on the device of the arguments."""
+        import torch
 
-    def _run_on(self, tensors: Mapping[str, torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The result of a call whose arguments were found to be these inputs."""
+        compiling = torch.compiler.is_compiling()
+        if not compiling and transformed():
+            return self.eager(*args, **kwargs)
+        signed = None if compiling else self._calls.signature(args, kwargs)
+        if signed is not None and (known := self._calls.get(signed[0])) is not None:
+            return known(signed[1])
+        serving, tensors = self._serves(args, kwargs)
+        run = None if tensors is None else serving._way(tensors)
+        if tensors is None or run is None:
+            return self.eager(*args, **kwargs)
+        given = [tensors[i.name] for i in serving.program.inputs]
+        found = run(given)
+        places = None if signed is None else self._places((args, kwargs), signed[1], serving, tensors)
+        if signed is not None and places is not None:
+            again = serving._prepared(given) if run == serving._by_kernels else run
+            self._calls.keep(signed[0], lambda values: again([values[k] for k in places]))
+        return found
+
+    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Executable, dict[str, torch.Tensor] | None]:
+        """What runs a call, with the tensors of its inputs; these are ``None`` where that is the original program."""
+        return self, self.bind(args, kwargs)
+
+    def _way(self, tensors: Mapping[str, torch.Tensor]) -> Callable[[list[torch.Tensor]], Any] | None:
+        """What runs on these inputs, in their order: the kernels, or the operator, which knows its backward pass and which graphs know.
+        ``None``: the original program."""
         import torch
 
         if not self._runs_on(list(tensors.values())):
-            return self.eager(*args, **kwargs)
+            return None
         if torch.is_grad_enabled() and self.learned:
             if not torch.compiler.is_compiling():
                 warnings.warn(self._learned_text, stacklevel=3)
-            return self.eager(*args, **kwargs)
-        given = [tensors[i.name] for i in self.program.inputs]
-        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
-            return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
+            return None
+        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values())):
+            return self._by_operator
+        return self._by_kernels
+
+    def _by_operator(self, given: list[torch.Tensor]) -> Any:
+        return self.traced.unflatten(list(self.op(*given)))
+
+    def _by_kernels(self, given: list[torch.Tensor]) -> Any:
         return self.traced.unflatten(list(self._kernels_on(given)))
+
+    # -- calls like an earlier one ---------------------------------------------------------------------------------------------
+    @cached_property
+    def _calls(self) -> Calls:
+        from .calls import Calls
+
+        return Calls(self.traced.held)
+
+    def _places(self, call: tuple[Any, Any], values: Sequence[Any], serving: Executable, tensors: Mapping[str, Any]) -> list[int] | None:
+        """Where among the values of its signature the inputs of a call are; ``None`` if one is not there: a default, a copy."""
+        from ..frontends.traced import without_data
+        from .calls import opened
+
+        args, kwargs = without_data(*call)  # a spec for each tensor, also where one comes twice
+        leaves, _ = opened(args, kwargs)
+        at = {id(x): k for k, x in enumerate(leaves) if x is not values[k]}
+        found = {name: at[id(x)] for name, x in serving.traced.bind(*args, **kwargs).items() if id(x) in at}
+        theirs = dict(serving.traced.held)
+        for k, (name, _) in enumerate(self.traced.held, len(leaves)):
+            if name in theirs and theirs[name]() is values[k] and tensors[name].device == values[k].device:
+                found[name] = k
+        names = [i.name for i in serving.program.inputs]
+        return [found[name] for name in names] if found.keys() >= set(names) else None
+
+    def _prepared(self, given: list[torch.Tensor]) -> Callable[[list[torch.Tensor]], Any]:
+        """As :meth:`_by_kernels`, for tensors that are like these: what kernels in C need checked is checked here."""
+        prepare = getattr(self._module.run, "prepare", None) if self.target.on_cpu else None
+        if prepare is None:
+            return self._by_kernels
+        launch, unflatten = prepare(*given), self.traced.unflatten
+        return lambda tensors: unflatten(launch(*tensors))
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -203,13 +264,17 @@ class Executable:
         return self._kernels_on(list(tensors))
 
     @cached_property
-    def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+    def _module(self) -> ModuleType:
         from .modules import load_module
         from .native import load
 
         source = self.generated.called_source
-        module = load(source) if self.target.on_cpu else load_module(source, "run")
-        return lambda tensors: module.run(*tensors)
+        return load(source) if self.target.on_cpu else load_module(source, "run")
+
+    @property
+    def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+        run = self._module.run
+        return lambda tensors: run(*tensors)
 
     @cached_property
     def op(self) -> RegisteredOp:

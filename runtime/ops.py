@@ -12,6 +12,8 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -78,9 +80,12 @@ def _register(
     def in_torch(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return _fresh([r.contiguous() for r in _listed(fallback(*tensors))], tensors)  # as kernels store them, and fake tensors say
 
+    @cache
+    def module() -> ModuleType:
+        return load(source) if device == "cpu" else load_module(source, "run")
+
     def kernels(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        module = load(source) if device == "cpu" else load_module(source, "run")
-        return _fresh(_listed(module.run(*tensors)), tensors)
+        return _fresh(_listed(module().run(*tensors)), tensors)
 
     def on_fake(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return [tensors[0].new_empty(spec.shape, dtype=spec.dtype) for spec in outputs]

@@ -6,14 +6,14 @@ device, and for strides: loops run along a dimension whose elements are neighbou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from ...tiles.kernel import Buffer
 from ...tiles.outside import OutsideCall
 from ...tiles.program import Dot, Param, TileProgram
-from ..host import Host
+from ..host import Host, calculated, function
 from ..module import docstring, imports_of_calls, joined
 from ..sizes import Language, ModuleSpec
 from .printer import arguments, function_name, print_function
@@ -41,6 +41,8 @@ def translation_unit(programs: Iterable[TileProgram]) -> str:
 
 _IMPORTS = """
 import ctypes
+import functools
+import inspect
 import os
 import shutil
 import subprocess
@@ -66,19 +68,39 @@ def _build():
 
 
 _library = None  # what _build makes, when it is first needed; whoever has it already may put it here
-_functions = {}
+MOST_PREPARED = 256  # kinds of tensors for which a function keeps what is prepared
 
 
 def _function(name):
     """A kernel as a function of a number of programs, pointers and whole numbers."""
     global _library
-    if name not in _functions:
-        _library = _library or _build()
-        function = getattr(_library, name)
-        function.argtypes = [ctypes.c_int64, *(ctypes.c_void_p if t == "p" else ctypes.c_int64 for t in TYPES[name])]
-        function.restype = None
-        _functions[name] = function
-    return _functions[name]
+    _library = _library or _build()
+    function = getattr(_library, name)
+    function.argtypes = [ctypes.c_int64, *(ctypes.c_void_p if t == "p" else ctypes.c_int64 for t in TYPES[name])]
+    function.restype = None
+    return function
+
+
+def _prepared(prepare):
+    """A function that calls what ``prepare`` returns, which checks tensors, once for all that are alike: in shape, strides, type, device
+    and whether their signs are in memory."""
+    known = {}
+
+    @functools.wraps(prepare)
+    def run(*tensors, **named):
+        if named:
+            tensors = inspect.signature(prepare).bind(*tensors, **named).args
+        key = tuple([(t.shape, t.stride(), t.dtype, t.device, t.is_neg()) for t in tensors])
+        launch = known.get(key)
+        if launch is None:
+            launch = prepare(*tensors)
+            for oldest in list(known)[: 1 - MOST_PREPARED]:
+                known.pop(oldest, None)
+            known[key] = launch
+        return launch(*tensors)
+
+    run.prepare = prepare
+    return run
 
 
 def _check_tensor(name, tensor, dtype, dims):
@@ -106,11 +128,14 @@ def _check_size(axis, condition, requirement):
 
 
 def _readable(tensor, unit):
-    """The tensor as kernels can read it, copied if need be: with signs in its memory, and neighbours along the dimension ``unit``."""
+    """Whether kernels can read the tensor as it is: with signs in its memory, and neighbours along the dimension ``unit``."""
+    return not tensor.is_neg() and (unit is None or tensor.stride(unit) == 1 or tensor.shape[unit] <= 1)
+
+
+def _copied(tensor, unit):
+    """A copy that they can read."""
     tensor = tensor.detach().resolve_neg()
-    if unit is None or tensor.stride(unit) == 1 or tensor.shape[unit] <= 1:
-        return tensor
-    return tensor.movedim(unit, -1).contiguous().movedim(-1, unit)
+    return tensor if _readable(tensor, unit) else tensor.movedim(unit, -1).contiguous().movedim(-1, unit)
 '''
 
 
@@ -125,25 +150,56 @@ def _kernels(spec: ModuleSpec) -> str:
 
 
 class _HostOfC(Host):
-    """The host function of kernels in C."""
+    """The host function of kernels in C.  What is the same for all tensors that are alike stands before the function ``launch`` that it
+    returns: checks, lengths, strides, the kernels themselves."""
 
     def __init__(self, spec: ModuleSpec, called: str) -> None:
         super().__init__(spec, called)
         self.last = {}  # offsets have 64 bits
+        self.loaded = {name for p in spec.kernels for name in p.loads()}
+        self.same: dict[str, str] = {}  # what stays the same, and the variable that has it
+        made = (b for b in (*spec.temporaries, *spec.outputs) if b.name not in {i.name for i in spec.inputs} | self.outside)
+        self.dense = {b.name: b for b in made if b.name not in self.joined}
+        self.taken = {*self.argument.values(), *self.sizes.names.values(), *re.findall(r"^def (\w+)", _HELPERS, re.MULTILINE)}
 
-    def checks(self) -> None:
-        super().checks()
+    def text(self) -> str:
+        given = [self.argument[b.name] for b in self.spec.inputs]
+        self.checks()
+        copies = []
         for b in self.used:
-            self.lines += self.made_readable(b)
+            if b.name in self.loaded:
+                name = self.argument[b.name]
+                copied = self.variable(f"{name}_copied")
+                copies.append(f"{name} = _copied({name}, {b.fastest}) if {copied} else {name}")
+                self.lines += [f"{copied} = not _readable({name}, {b.fastest})", copies[-1]]
+        launch = function("launch", given, "What is left to do for every call.", [*copies, *self.body()])
+        self.lines += [f"{name} = {text}" for text, name in self.same.items()]
+        return "@_prepared\n" + function(self.called, given, self.summary(), [*self.lines, "", *launch.split("\n"), "", "return launch"])
+
+    def once(self, text: str, name: str) -> str:
+        """What has the value of an expression that is the same for all tensors that are alike."""
+        if text.isdigit() or text.isidentifier():
+            return text
+        if text not in self.same:
+            self.same[text] = self.variable(name)
+        return self.same[text]
+
+    def variable(self, name: str) -> str:
+        """A variable of its own."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    @property
+    def device(self) -> str:
+        return self.once(super().device, "device")
 
     def call(self, call: OutsideCall) -> Iterator[str]:
         yield from super().call(call)
-        yield from self.made_readable(call.result.buffer)
-
-    def made_readable(self, b: Buffer) -> Iterator[str]:
-        """The statement that gives kernels a tensor that they did not make."""
-        if any(b.name in p.loads() for p in self.spec.kernels):
-            yield f"{self.argument[b.name]} = _readable({self.argument[b.name]}, {b.fastest})"
+        b = call.result.buffer
+        if b.name in self.loaded:
+            yield f"{self.argument[b.name]} = _copied({self.argument[b.name]}, {b.fastest})"
 
     def device_check(self, name: str) -> str:
         return f'_check_cpu("{name}", {name})'
@@ -156,11 +212,24 @@ class _HostOfC(Host):
 
     def launch(self, members: tuple[TileProgram, ...]) -> Iterator[str]:
         for program in members:
-            given = [self.value(p) for p in arguments(program)]
-            yield f'_function("{function_name(program)}")({", ".join([self.programs(program), *given])})'
+            name = function_name(program)
+            given = [self.once(self.programs(program), f"{name}_programs"), *(self.value(p) for p in arguments(program))]
+            kernel = self.once(f'_function("{name}")', name)
+            yield f"{kernel}({', '.join(given)})"
 
     def value(self, p: Param) -> str:
-        return super().value(p) + (".data_ptr()" if p.kind == "pointer" else "")
+        text = super().value(p)
+        if p.kind == "pointer":
+            return f"{text}.data_ptr()"
+        if p.axis is not None or p.buffer is None:
+            return text
+        b = self.dense.get(p.buffer)
+        if b is not None:  # made here, without gaps
+            at = 0 if p.position is None else p.position + 1
+            text = calculated([self.sizes.of_dimension(b, d) for d in range(at, len(b.shape))] or ["1"], "*")
+        elif all(p.buffer != i.name for i in self.spec.inputs):
+            return text
+        return self.once(text, f"{self.argument[p.buffer]}_stride_{p.position}")
 
 
 C = Language(_HELPERS, _kernels, lambda spec, called: _HostOfC(spec, called).text())

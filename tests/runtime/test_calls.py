@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.errors import TraceError
+from eqfuse.errors import EqFuseError, TraceError
 from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
+from eqfuse.runtime.native import compiler, load
 
 X = torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
 
@@ -208,3 +209,111 @@ def test_optimize_in_threads():
     with ThreadPoolExecutor(4) as pool:
         for k, found in zip(range(1, 5), pool.map(one, range(1, 5)), strict=True):
             torch.testing.assert_close(found, torch.softmax(X * k, -1))
+
+
+# -- calls like an earlier one -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """How often a call was checked."""
+    calls = []
+    bind = Executable.bind
+    monkeypatch.setattr(Executable, "bind", lambda self, args, kwargs: calls.append(self) or bind(self, args, kwargs))
+    return calls
+
+
+needs_c = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+@needs_c
+def test_calls_alike_are_checked_once(checked):
+    """One tensor in two places says nothing of where two go; other types, strides and structures are no calls alike."""
+
+    def f(a, pair, by=2.0):
+        return torch.softmax(a * by - pair["b"], -1), pair["c"] + 1
+
+    def agree(*args, **kwargs):
+        for found, expected in zip(c(*args, **kwargs), f(*args, **kwargs), strict=True):
+            torch.testing.assert_close(found, expected)
+        return len(checked)
+
+    y, z = torch.randn(2, *X.shape, generator=torch.Generator().manual_seed(1))
+    c = eqfuse.optimize(f, (X, {"b": X, "c": X}), target="cpu")
+    assert agree(X, {"b": X, "c": X}) == 1
+    assert agree(y, {"b": z, "c": X}) == agree(z, {"b": X, "c": y}) == 1
+    assert agree(y, {"c": z, "b": X}) == 2
+    assert agree(y, {"c": X, "b": z}) == agree(z, {"c": y, "b": X}) == 2
+    assert agree(y, {"b": z, "c": X}, 2.0) == agree(z, {"b": X, "c": y}, 2.0) == 3
+    before = agree(y, {"b": z, "c": X}, by=-0.0)
+    assert agree(y, {"b": z, "c": X}, by=-0.0) == before > 3
+    assert agree(y, {"b": z, "c": X}, by=0.0) > before
+
+
+@needs_c
+def test_what_a_module_holds_is_part_of_a_signature(checked):
+    f = torch.nn.Sequential(torch.nn.Linear(40, 8), torch.nn.Softmax(-1))
+    c = eqfuse.optimize(f, (X,), target="cpu")
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(c(X), f(X))
+        f[0].weight = torch.nn.Parameter(torch.randn(8, 40))
+        torch.testing.assert_close(c(X), f(X))
+        f[0] = torch.nn.Linear(40, 8)
+        torch.testing.assert_close(c(X), f(X))
+        assert len(checked) == 1
+        f[0].requires_grad_(False)
+        torch.testing.assert_close(c(X), f(X))
+        assert len(checked) == 2
+    f[0].requires_grad_()
+    for _ in range(2):
+        f.zero_grad()
+        c(X).square().sum().backward()
+        mine = f[0].weight.grad
+        f.zero_grad()
+        f(X).square().sum().backward()
+        torch.testing.assert_close(mine, f[0].weight.grad)
+    assert len(checked) == 3
+    f[0].weight.data = torch.randn(8, 41)
+    with torch.no_grad(), pytest.raises(EqFuseError):
+        c(X)
+
+
+@needs_c
+def test_what_a_function_has_captured_is_part_of_a_signature(checked):
+    table = torch.linspace(0, 3, 40)
+    c = eqfuse.optimize(lambda x: torch.softmax(x * table, -1), (X,), target="cpu", name="tabled")
+    for _ in range(2):
+        torch.testing.assert_close(c(X), torch.softmax(X * table, -1))
+        table.mul_(2)
+    assert len(checked) == 1
+    table.requires_grad_()
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="tabled: the function has captured what requires a gradient"):
+            assert c(X).requires_grad
+    table.requires_grad_(False)
+    torch.testing.assert_close(c(X), torch.softmax(X * table, -1))
+    assert len(checked) == 3
+
+
+@needs_c
+def test_a_module_with_kernels_in_c_checks_tensors_alike_once():
+    c = eqfuse.optimize(rows, (X,), target="cpu", name="prepared_rows")
+    module = load(c.source)
+    torch.testing.assert_close(module.run(X)[0], rows(X))
+    checks = {n: f for n, f in vars(module).items() if n.startswith("_check_")}
+    assert len(checks) == 4
+    vars(module).update(dict.fromkeys(checks, lambda *_: pytest.fail("checked again")))
+    try:
+        torch.testing.assert_close(module.run(x=X + 1)[0], rows(X + 1))
+        with pytest.raises(pytest.fail.Exception, match="checked again"):
+            module.run(X.double())
+    finally:
+        vars(module).update(checks)
+    columns = torch.randn(40, 6).t()  # whose rows kernels in C read a copy of
+    for x in (columns, columns + 1, torch.complex(X, X).conj().imag):
+        torch.testing.assert_close(module.run(x)[0], rows(x))
+    for wrong in (X.double(), X[0], torch.randn(6, 65), X.to("meta")):
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"planned for|must be|is on"):
+                module.run(wrong)
