@@ -222,9 +222,9 @@ class Compiled(Copied, Executable):
                 raise
             return self._variant(args, kwargs)._serves(args, kwargs)
         layouts = self._layouts if torch.compiler.is_compiling() else layouts_of(tensors)
-        if layouts != self._layouts and self._runs_on(list(tensors.values())):
-            return self._laid_out(layouts, tensors, args, kwargs), tensors
-        return self, tensors
+        if layouts == self._layouts:
+            return self, tensors
+        return (self._laid_out(layouts, tensors, args, kwargs), tensors) if self._runs_on(list(tensors.values())) else (self, None)
 
     def _laid_out(self, layouts: Layouts, tensors: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         """This program for tensors of its shapes that lie in memory in another way; found once for each kind of that."""

@@ -579,8 +579,20 @@ def _binder(
         if not isinstance(obj, torch.nn.Module):
             table = exported.constants if source.key in exported.constants else exported.state_dict
             return lambda: table[source.key]
+        *path, last = str(source.key).split(".")
         get = operator.attrgetter(str(source.key))
-        return lambda: get(obj)
+
+        def found() -> Any:
+            """The attribute, without asking each module for what is no attribute of it at first."""
+            module = obj
+            try:
+                for part in path:
+                    module = module._modules[part]
+                return (module._parameters if source.kind == "parameter" else module._buffers)[last]
+            except KeyError:  # it has become something else
+                return get(obj)
+
+        return found
 
     holders = [(n, held(s)) for n, s in wanted if s.kind in ("parameter", "buffer")]
 

@@ -15,8 +15,8 @@ from ..frontends.convention import PLAIN
 from ..frontends.spec import value_key
 
 MOST_CALLS = 256  # signatures that one function keeps
-_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-_LEAVES = _TENSORS.union(get_args(PLAIN))
+TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_LEAVES = TENSORS.union(get_args(PLAIN))
 
 Call = Callable[[Sequence[Any]], Any]  # from the values of a signature to the result
 
@@ -44,7 +44,7 @@ class Calls(dict[object, Call]):
             if not _LEAVES.issuperset(map(type, values)):
                 return None
             facts = [
-                (v.shape, v.stride(), v.dtype, v.device, v.requires_grad, v.is_neg()) if type(v) in _TENSORS else value_key(v)
+                (v.shape, v.stride(), v.dtype, v.device, v.requires_grad, v.is_neg()) if type(v) in TENSORS else value_key(v)
                 for v in values
             ]
         except RuntimeError:  # a tensor without strides; a list that is in itself

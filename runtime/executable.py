@@ -77,10 +77,9 @@ class Executable:
         """Run on the device of the arguments."""
         import torch
 
-        compiling = torch.compiler.is_compiling()
-        if not compiling and transformed():
+        if not torch.compiler.is_compiling() and transformed():
             return self.eager(*args, **kwargs)
-        signed = None if compiling else self._calls.signature(args, kwargs)
+        signed = None if followed() else self._calls.signature(args, kwargs)
         if signed is not None and (known := self._calls.get(signed[0])) is not None:
             return known(signed[1])
         serving, tensors = self._serves(args, kwargs)
@@ -100,9 +99,11 @@ class Executable:
         return self, self.bind(args, kwargs)
 
     def _way(self, tensors: Mapping[str, torch.Tensor]) -> Callable[[list[torch.Tensor]], Any] | None:
-        """What runs on these inputs, in their order: the kernels, or the operator, which knows its backward pass and which graphs know.
-        ``None``: the original program."""
+        """What runs on these inputs, in their order: the kernels, or the operator, which knows its backward pass, and what it makes of
+        tensors without data.  ``None``: the original program."""
         import torch
+
+        from .calls import TENSORS
 
         if not self._runs_on(list(tensors.values())):
             return None
@@ -110,9 +111,9 @@ class Executable:
             if not torch.compiler.is_compiling():
                 warnings.warn(self._learned_text, stacklevel=3)
             return None
-        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values())):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values()):
             return self._by_operator
-        return self._by_kernels
+        return self._by_operator if followed() or not TENSORS.issuperset(map(type, tensors.values())) else self._by_kernels
 
     def _by_operator(self, given: list[torch.Tensor]) -> Any:
         return self.traced.unflatten(list(self.op(*given)))
@@ -393,6 +394,13 @@ def transformed() -> bool:
     import torch
 
     return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+def followed() -> bool:
+    """Whether somebody follows the operators that are called: Dynamo, or a mode such as that of fake tensors."""
+    import torch
+
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def leaves(value: Any) -> list[Any]:

@@ -4,6 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import eqfuse
 from eqfuse.errors import EqFuseError, TraceError
@@ -294,6 +296,84 @@ def test_what_a_function_has_captured_is_part_of_a_signature(checked):
     table.requires_grad_(False)
     torch.testing.assert_close(c(X), torch.softmax(X * table, -1))
     assert len(checked) == 3
+
+
+class Named(torch.Tensor):
+    """A tensor whose results are of its class, too."""
+
+
+@needs_c
+def test_calls_that_are_not_alike():
+    """What tells a call from one that is known, although shapes and types are the same."""
+
+    def f(x, w):
+        return x * w[:, 0], torch.softmax(x @ w, -1)
+
+    w = torch.randn(40, 6, generator=torch.Generator().manual_seed(2))
+    c = eqfuse.optimize(f, (X, w), target="cpu", name="known")
+
+    def agree(x, w):
+        found, expected = c(x, w), f(x, w)
+        torch.testing.assert_close(found, expected)
+        assert [(type(r), r.requires_grad, r.is_inference()) for r in found] == [
+            (type(r), r.requires_grad, r.is_inference()) for r in expected
+        ]
+        return found
+
+    for _ in range(2):
+        agree(X, w)
+        turned = torch.randn(40, 6)
+        agree(turned.t_(), w)  # in place: the same tensor, other strides
+        agree(X[:1].expand(6, 40), w)
+        learned = w.clone().requires_grad_()
+        assert agree(X, learned)[1].grad_fn is not None
+        with torch.no_grad():
+            agree(X, learned)
+            with torch.enable_grad():
+                agree(X, learned)
+        with torch.inference_mode():
+            agree(X, learned)
+        agree(X.as_subclass(Named), w)
+        batch = torch.stack([X, X + 1])
+        torch.testing.assert_close(torch.func.vmap(c, (0, None))(batch, w), torch.func.vmap(f, (0, None))(batch, w))
+        tangent = [torch.func.jvp(lambda x, g=g: g(x, w)[1], (X,), (X + 1,))[1] for g in (c, f)]
+        torch.testing.assert_close(*tangent)
+        with FakeTensorMode() as mode:
+            fake = c(mode.from_tensor(X), mode.from_tensor(w))
+        assert [(type(r), tuple(r.shape)) for r in fake] == [(FakeTensor, (6, 40)), (FakeTensor, (6, 6))]
+        assert "eqfuse.known_" in str(make_fx(c)(X, w).graph), "a graph has the operator"
+        within = torch.compile(lambda x: c(x, w)[1] + 1, backend="eager", fullgraph=True)
+        torch.testing.assert_close(within(X), f(X, w)[1] + 1)
+
+
+@needs_c
+def test_results_of_calls_alike_share_no_memory():
+    """An argument that is returned is a copy, in each call another one; where the function returns it twice it is one tensor."""
+    c = eqfuse.optimize(lambda x: (x, x * 2, x), (X,), target="cpu", name="copies")
+    results = [c(X) for _ in range(3)]
+    for a, b, again in results:
+        torch.testing.assert_close((a, b), (X, X * 2))
+        assert a is again
+    assert len({r.data_ptr() for r in (X, *(r for found in results for r in found[:2]))}) == 7
+
+
+@needs_c
+def test_calls_of_several_signatures_in_threads():
+    c = eqfuse.optimize(rows, (X,), target="cpu", name="threaded")
+    given = [torch.randn(2 + n % 3, 40) for n in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        for x, found in zip(given * 20, pool.map(c, given * 20), strict=True):
+            torch.testing.assert_close(found, rows(x))
+
+
+def test_a_warning_names_the_line_of_the_call(monkeypatch):
+    """Of this shape, of strides of its own, and of another shape."""
+    monkeypatch.setattr("eqfuse.runtime.native.compiler", lambda: None)
+    c = eqfuse.optimize(rows, (X,), target="cpu", name="not_compiled")
+    for x in (X, X, torch.randn(40, 6).t(), X[:3]):
+        with pytest.warns(UserWarning, match="not_compiled: there is no C compiler") as found:
+            torch.testing.assert_close(c(x), rows(x))
+        assert [w.filename for w in found] == [__file__]
 
 
 @needs_c
