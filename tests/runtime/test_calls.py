@@ -276,6 +276,8 @@ def test_what_a_module_holds_is_part_of_a_signature(checked):
         f(X).square().sum().backward()
         torch.testing.assert_close(mine, f[0].weight.grad)
     assert len(checked) == 3
+    within = torch.compile(lambda x: c(x) + 1, backend="eager", fullgraph=True)
+    torch.testing.assert_close(within(X), f(X) + 1)
     f[0].weight.data = torch.randn(8, 41)
     with torch.no_grad(), pytest.raises(EqFuseError):
         c(X)
