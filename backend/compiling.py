@@ -32,7 +32,7 @@ from ..steps.running import Steps
 from . import kept
 from .blame import of_the_user
 from .inductor import Written
-from .kernels import TENSOR, Kernels, of_steps
+from .kernels import Kernels, of_steps
 from .partitioning import WRITTEN_OUT, NotParted, partition
 from .reporting import Graph, remember
 from .settings import Settings, settings
@@ -137,10 +137,9 @@ def _compiled(
 ) -> Callable[[list[Any]], Any]:  # fmt: skip
     """One graph of AOTAutograd."""
     runner = _Runner(found, remember(kind, written, notes), module, _names(module, names))
-    values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
-    if all(map(_known, values)):
+    if runner.static:
         with _disable_current_modes(), tracing(None):
-            runner.prepare(values)
+            runner.prepare(runner.examples)
 
     def call(args: list[Any]) -> Any:
         given = list(args)
@@ -159,28 +158,39 @@ def _known(value: Any) -> bool:
 
 
 class _Runner:
-    """A graph, and its kernels for the sizes that it was called with: those that an earlier process kept, or planned here."""
+    """A graph, and its kernels for the sizes that it was called with: those that an earlier process kept, or planned here.  A ``static``
+    graph has one set of sizes, that of its ``examples``, and is called with no others: Dynamo and AOTAutograd see to it."""
 
     def __init__(self, found: Settings, graph: Graph, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
         self.settings, self.graph, self.module, self.names = found, graph, module, names
+        self.examples = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
+        self.static = all(map(_known, self.examples))
         self._ran = False
         self._ranges: dict[str, Range] = {}
         self._made: dict[object, Kernels | None] = {}
+        self._again: dict[object, Callable[[list[Any]], Any]] = {}  # those of them that ran on arguments as later calls have them
+
+    def _sizes(self, values: Sequence[Any]) -> object:
+        return None if self.static else tuple(v.shape if isinstance(v, torch.Tensor) else v for v in values)
+
+    def _put(self, sizes: object, made: Kernels | None) -> None:
+        for oldest in (*list(self._made)[: 1 - MOST_SIZES], sizes):
+            self._made.pop(oldest, None)
+            self._again.pop(oldest, None)
+        self._made[sizes] = made
 
     def prepare(self, values: Sequence[Any]) -> Kernels | None:
         """The kernels for arguments of these sizes; ``None`` where torch runs the graph."""
-        sizes = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
+        sizes = self._sizes(values)
         if sizes not in self._made:
-            for oldest in list(self._made)[: 1 - MOST_SIZES]:
-                del self._made[oldest]
             try:
                 name = kept.key("graph", self.settings.request, self.module, values, self.names)
-                self._made[sizes] = self._read(name, sizes, values) or self._planned(name, values)
+                self._put(sizes, self._read(name, sizes, values) or self._planned(name, values))
             except Exception as error:  # whatever of ours it is, the user's call goes on
                 if self.settings.request.strict or of_the_user(error):
                     raise
                 self._left_to_torch(error)
-                self._made[sizes] = None
+                self._put(sizes, None)
         return self._made[sizes]
 
     def _read(self, name: str | None, sizes: object, values: Sequence[Any]) -> Kernels | None:
@@ -197,9 +207,9 @@ class _Runner:
                     if of_the_user(error):
                         raise
                     self._left_to_torch(error)
-                    self._made[sizes] = None
+                    self._put(sizes, None)
                     return None
-                self._made[sizes] = of_steps(steps)
+                self._put(sizes, of_steps(steps))
                 return steps.plan
 
             self.graph.planned.append(plan)
@@ -225,7 +235,12 @@ class _Runner:
         warnings.warn(f"eqfuse: torch runs all of {self.graph.name}, which could not be planned: {why}", stacklevel=2)
 
     def __call__(self, args: list[Any]) -> Any:
+        """The results of the graph; autograd is off where AOTAutograd calls it."""
         self.graph.calls += 1
+        sizes = self._sizes(args)
+        if (again := self._again.get(sizes)) is not None:
+            self.graph.ran += 1
+            return again(args)
         how = self.settings.run
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         device = next((t.device for t in tensors if t.is_cuda), tensors[0].device if tensors else torch.device("cpu"))
@@ -235,17 +250,17 @@ class _Runner:
         made = self.prepare(args)
         if made is None:
             return self.module(*args)
-        given = [*tensors, *(t.to(device) for t in made.constants)]
-        with torch.no_grad():
-            try:
-                found = iter(made.run(given) if here else made.interpret(given))
-            except Exception as error:
-                if self._ran or self.settings.request.strict or of_the_user(error):
-                    raise
-                in_torch = self.module(*args)  # where it fails, too, kernels are not the reason
-                self._left_to_torch(error)  # kernels are compiled when they run first; the graph writes nothing, so it may run again
-                self._made = dict.fromkeys(self._made)
-                return in_torch
+        run = made.on(args, device, made.run if here else made.interpret)
+        try:
+            found = run(args)
+        except Exception as error:
+            if self._ran or self.settings.request.strict or of_the_user(error):
+                raise
+            in_torch = self.module(*args)  # where it fails, too, kernels are not the reason
+            self._left_to_torch(error)  # kernels are compiled when they run first; the graph writes nothing, so it may run again
+            self._made = dict.fromkeys(self._made)
+            return in_torch
         self._ran = True
         self.graph.ran += 1
-        return [next(found) if o is TENSOR else o for o in made.outputs]
+        self._again[sizes] = run
+        return found

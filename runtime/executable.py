@@ -262,7 +262,7 @@ class Executable:
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The tensors of ``program.outputs`` from those of ``program.inputs``, which are where kernels run."""
-        return self._kernels_on(list(tensors))
+        return self._kernels_on(tensors)
 
     @cached_property
     def _module(self) -> ModuleType:
@@ -272,8 +272,8 @@ class Executable:
         source = self.generated.called_source
         return load(source) if self.target.on_cpu else load_module(source, "run")
 
-    @property
-    def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+    @cached_property
+    def _kernels_on(self) -> Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]:
         run = self._module.run
         return lambda tensors: run(*tensors)
 
