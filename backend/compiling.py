@@ -140,14 +140,7 @@ def _compiled(
     if runner.static:
         with _disable_current_modes(), tracing(None):
             runner.prepare(runner.examples)
-
-    def call(args: list[Any]) -> Any:
-        given = list(args)
-        args.clear()  # what nothing needs any more may go
-        return runner(given)
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
+    return runner.call
 
 
 def _known(value: Any) -> bool:
@@ -171,7 +164,7 @@ class _Runner:
         self._again: dict[object, Callable[[list[Any]], Any]] = {}  # those of them that ran on arguments as later calls have them
 
     def _sizes(self, values: Sequence[Any]) -> object:
-        return None if self.static else tuple(v.shape if isinstance(v, torch.Tensor) else v for v in values)
+        return tuple(v.shape if isinstance(v, torch.Tensor) else v for v in values)
 
     def _put(self, sizes: object, made: Kernels | None) -> None:
         for oldest in (*list(self._made)[: 1 - MOST_SIZES], sizes):
@@ -181,7 +174,7 @@ class _Runner:
 
     def prepare(self, values: Sequence[Any]) -> Kernels | None:
         """The kernels for arguments of these sizes; ``None`` where torch runs the graph."""
-        sizes = self._sizes(values)
+        sizes = None if self.static else self._sizes(values)
         if sizes not in self._made:
             try:
                 name = kept.key("graph", self.settings.request, self.module, values, self.names)
@@ -234,10 +227,10 @@ class _Runner:
         self.graph.reasons.append(why)
         warnings.warn(f"eqfuse: torch runs all of {self.graph.name}, which could not be planned: {why}", stacklevel=2)
 
-    def __call__(self, args: list[Any]) -> Any:
+    def call(self, args: list[Any]) -> Any:
         """The results of the graph; autograd is off where AOTAutograd calls it."""
         self.graph.calls += 1
-        sizes = self._sizes(args)
+        sizes = None if self.static else self._sizes(args)
         if (again := self._again.get(sizes)) is not None:
             self.graph.ran += 1
             return again(args)
@@ -264,3 +257,5 @@ class _Runner:
         self.graph.ran += 1
         self._again[sizes] = run
         return found
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # its arguments come in a list

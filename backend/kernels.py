@@ -38,8 +38,8 @@ class Kernels:
         constants = [t.to(device) for t in self.constants]
         every = [k for k, a in enumerate((*args, *constants)) if isinstance(a, torch.Tensor)]
         places = [every[k] for k in self.takes]
-        if not constants and all(o is TENSOR for o in self.outputs):
-            return lambda args: run(*[args[k] for k in places])
+        if places == list(range(len(args))) and all(o is TENSOR for o in self.outputs):
+            return lambda args: run(*args)
 
         def among_others(args: Sequence[Any]) -> list[Any]:
             given = [*args, *constants]
@@ -78,7 +78,8 @@ def _piece(piece: Piece) -> Callable[..., Sequence[torch.Tensor]]:
     if e is None or e.missing:
         module: Callable[..., Sequence[torch.Tensor]] = piece.graph.module
         return module
-    return lambda *tensors: e.traced.unflatten(e.launch(tensors))
+    unflatten = e.traced.unflatten
+    return lambda *tensors: unflatten(e.launch(tensors))
 
 
 def of_text(text: str, takes: Sequence[int], outputs: tuple[Any, ...], constants: tuple[torch.Tensor, ...]) -> Kernels:

@@ -1,53 +1,64 @@
-"""What a call on small CPU tensors costs, in microseconds of CPU: eager, through `optimize`, a saved module, and `torch.compile` with both
-backends, in turns in one process, so that a busy machine is as slow for each.
+"""What a call on small CPU tensors costs: eager, through `optimize`, a saved module, and `torch.compile` with both backends.
 
-    python benchmarks/calls.py              every program; --only softmax for one, --without-compile for what takes no compiler of torch's
+    python benchmarks/calls.py              every program; --only WORD those whose names have it
+    python benchmarks/calls.py --save       write benchmarks/results/DATE-calls.json
 
-The numbers are medians of rounds, and their ratios to eager are of the same round.
+Microseconds of CPU on one thread, medians of rounds.  In a round each way is called in turn, so that a busy machine is as slow for each;
+ratios are medians of those in a round.  Dynamo keeps what it compiled by code, and looks it up in turn: each way has code of its own.
 """
 
 import argparse
-import json
+import os
 import statistics
-import sys
 import time
 import types
 import warnings
 
-ROUNDS, CALLS = 7, 300
+import torch
+from latency import keep
+from torch.nn.functional import layer_norm
+
+import eqfuse
+
+ROUNDS, CALLS = 41, 100
+RATIOS = {"optimize": "eager", "saved": "eager", "torch.compile, eqfuse": "torch.compile, inductor"}
 
 
 def programs():
     """Functions by name, each with its arguments."""
-    import torch
-    from torch.nn.functional import layer_norm
-
     layers = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)).requires_grad_(False)
-    heads = tuple(torch.randn(1, 2, 16, 8) for _ in range(3))
+    x = torch.randn(8, 64)
     return {
-        "softmax": (lambda x: torch.softmax(x, -1), (torch.randn(8, 64),)),
-        "layer norm": (lambda x, w, b: layer_norm(x, (64,), w, b), (torch.randn(8, 64), torch.randn(64), torch.randn(64))),
-        "attention": (lambda q, k, v: torch.softmax(q @ k.mT * 8**-0.5, -1) @ v, heads),
-        "module": (layers, (torch.randn(8, 32),)),
+        "softmax": (lambda x: torch.softmax(x, -1), (x,)),
+        "softmax and sum": (lambda x: (torch.softmax(x, -1), x.sum(-1)), (x,)),
+        "layer norm": (lambda x, w, b: layer_norm(x, (64,), w, b), (x, torch.randn(64), torch.randn(64))),
+        "perceptron": (layers, (torch.randn(8, 32),)),
     }
 
 
-def callers(f, args, name, compiled):
+def ways(f, args):
     """The ways to call a function, by name."""
-    import torch
-
-    import eqfuse
-
-    c = eqfuse.optimize(f, args, target="cpu", name=name.replace(" ", "_"))
+    c = eqfuse.optimize(f, args, target="cpu", name="called")
     saved = types.ModuleType("saved")
     exec(compile(c.source, "saved", "exec"), vars(saved))
     given = list(c.bind(args, {}).values())
-    found = {"eager": lambda: f(*args), "optimize": lambda: c(*args), "saved": lambda: saved.run(*given)}
-    if compiled:
-        ours = torch.compile(f, backend="eqfuse", options={"target": "cpu"})
-        theirs = torch.compile(f)
-        found |= {"compile eqfuse": lambda: ours(*args), "compile inductor": lambda: theirs(*args)}
-    return found
+    ours, theirs = torch.compile(own(f), backend="eqfuse", options={"target": "cpu"}), torch.compile(own(f))
+    return {
+        "eager": lambda: f(*args),
+        "optimize": lambda: c(*args),
+        "saved": lambda: saved.run(*given),
+        "torch.compile, eqfuse": lambda: ours(*args),
+        "torch.compile, inductor": lambda: theirs(*args),
+    }
+
+
+def own(f):
+    """A function that calls another, whose code no other function has."""
+
+    def called(*args):
+        return f(*args)
+
+    return types.FunctionType(called.__code__.replace(), globals(), closure=called.__closure__)
 
 
 def microseconds(call):
@@ -57,32 +68,26 @@ def microseconds(call):
     return (time.process_time_ns() - start) / CALLS / 1e3
 
 
-def measured(found):
-    """Of every way, the median of its rounds and that of its ratios to the first way."""
-    for call in found.values():
-        call(), call()
-    rounds = [{name: microseconds(call) for name, call in found.items()} for _ in range(ROUNDS)]
-    first = next(iter(found))
-    return {n: (statistics.median(r[n] for r in rounds), statistics.median(r[n] / r[first] for r in rounds)) for n in found}
+def row(name, f, args):
+    """The medians of every way of a program, and of its ratios to another."""
+    torch._dynamo.reset()
+    calls = ways(f, args)
+    rounds = [{way: microseconds(call) for way, call in calls.items()} for _ in range(1 + ROUNDS)][1:]
+    us = {way: round(statistics.median(r[way] for r in rounds), 1) for way in calls}
+    ratios = {f"{way} / {other}": round(statistics.median(r[way] / r[other] for r in rounds), 2) for way, other in RATIOS.items()}
+    return {"program": name, "us": us, "ratios": ratios}
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="one program")
-    parser.add_argument("--without-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(argv)
-    import torch
-
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="WORD", help="programs whose names have it")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    os.environ["EQFUSE_CACHE"] = "0"
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    for name, (f, args) in programs().items():
-        if options.only in (None, name):
-            found = measured(callers(f, args, name, not options.without_compile))
-            row = {way: {"us": round(us, 1), "of eager": round(ratio, 2)} for way, (us, ratio) in found.items()}
-            said = ", ".join(f"{way} {r['us']} us ({r['of eager']})" for way, r in row.items())
-            print(json.dumps({name: row}) if options.json else f"{name}: {said}", flush=True)
+    keep((row(name, *made) for name, made in programs().items() if options.only in name), "calls", "cpu", options.save)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

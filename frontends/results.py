@@ -11,12 +11,12 @@ from torch.utils import _pytree as pytree
 from ..ir.program import Program
 
 
-def in_structure(spec: Any) -> Callable[[list[Any]], Any]:
+def in_structure(spec: Any) -> Callable[[Sequence[Any]], Any]:
     """What puts values into a structure: it is known before they are, and most are one value, or a tuple."""
     if spec.is_leaf():
         return lambda values: values[0]
     if spec.type in (tuple, list) and spec.num_nodes == 1 + spec.num_leaves:
-        make: Callable[[list[Any]], Any] = spec.type
+        make: Callable[[Sequence[Any]], Any] = spec.type
         return make
     return lambda values: pytree.tree_unflatten(values, spec)
 

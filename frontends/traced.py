@@ -366,8 +366,6 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
 
     def unflatten(values: Sequence[Any]) -> Any:
         results = arranged(program, values)
-        if as_stored:
-            return structured(results)
 
         def result(position: int, copy: bool) -> Any:
             found = results[position]
@@ -378,7 +376,10 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
-    return Traced(program, bind, unflatten, eager, replay, specs, constants, held, convention, exact, symbolic, captured)
+    direct = as_stored and not arrangement
+    return Traced(
+        program, bind, structured if direct else unflatten, eager, replay, specs, constants, held, convention, exact, symbolic, captured
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -119,7 +118,7 @@ class Executable:
         return self.traced.unflatten(list(self.op(*given)))
 
     def _by_kernels(self, given: list[torch.Tensor]) -> Any:
-        return self.traced.unflatten(list(self._kernels_on(given)))
+        return self.traced.unflatten(self._run(*given))
 
     # -- calls like an earlier one ---------------------------------------------------------------------------------------------
     @cached_property
@@ -146,7 +145,7 @@ class Executable:
 
     def _prepared(self, given: list[torch.Tensor]) -> Callable[[list[torch.Tensor]], Any]:
         """As :meth:`_by_kernels`, for tensors that are like these: what kernels in C need checked is checked here."""
-        prepare = getattr(self._module.run, "prepare", None) if self.target.on_cpu else None
+        prepare = getattr(self._run, "prepare", None)
         if prepare is None:
             return self._by_kernels
         launch, unflatten = prepare(*given), self.traced.unflatten
@@ -262,20 +261,17 @@ class Executable:
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The tensors of ``program.outputs`` from those of ``program.inputs``, which are where kernels run."""
-        return self._kernels_on(tensors)
+        return self._run(*tensors)
 
     @cached_property
-    def _module(self) -> ModuleType:
+    def _run(self) -> Callable[..., Sequence[torch.Tensor]]:
+        """The function of the generated module, loaded when it is first needed."""
         from .modules import load_module
         from .native import load
 
         source = self.generated.called_source
-        return load(source) if self.target.on_cpu else load_module(source, "run")
-
-    @cached_property
-    def _kernels_on(self) -> Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]:
-        run = self._module.run
-        return lambda tensors: run(*tensors)
+        found: Callable[..., Sequence[torch.Tensor]] = (load(source) if self.target.on_cpu else load_module(source, "run")).run
+        return found
 
     @cached_property
     def op(self) -> RegisteredOp:
@@ -308,7 +304,7 @@ class Executable:
         errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
         tensors = self.bind_data(args, kwargs)
         if self.target.on_cpu:  # there is nothing between these kernels and the machine
-            return self.traced.unflatten(list(self._kernels_on([tensors[i.name] for i in self.program.inputs])))
+            return self.traced.unflatten(self._run(*(tensors[i.name] for i in self.program.inputs)))
         module = load_module(self.generated.called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)

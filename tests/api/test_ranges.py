@@ -22,14 +22,14 @@ def on_device(monkeypatch):
     launched = []
 
     def launcher(self):
-        def run(tensors):
+        def run(*tensors):
             launched.append(self.generated.called_source)
             return interpret(load_module(self.generated.called_source, "interpret"), "run", *tensors, sanitize=False)
 
         return run
 
     monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Executable, "_kernels_on", property(launcher))
+    monkeypatch.setattr(Executable, "_run", property(launcher))
     return launched
 
 
@@ -290,7 +290,7 @@ def test_a_call_with_another_layout_is_planned_once_for_its_kind(monkeypatch, co
         return x - x.mean(1, keepdim=True)
 
     def launch(executable):
-        return lambda tensors: launched.append(executable.generated.called_source) or [norm(*tensors)]
+        return lambda *tensors: launched.append(executable.generated.called_source) or [norm(*tensors)]
 
     def by(x):
         torch.testing.assert_close(c(x), norm(x))
@@ -298,7 +298,7 @@ def test_a_call_with_another_layout_is_planned_once_for_its_kind(monkeypatch, co
 
     launched = []
     monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Executable, "_kernels_on", property(launch))
+    monkeypatch.setattr(Executable, "_run", property(launch))
     x = torch.randn(1024, 1024)
     c = eqfuse.optimize(norm, (x,), target="h200")
     first = by(x)
