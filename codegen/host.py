@@ -181,7 +181,7 @@ class Host:
             if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
                 launches.append(f"del {', '.join(done)}")
         yield from self.launched(launches)
-        yield f"return {_tuple([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}"
+        yield f"return {tuple_text([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}"
 
     @property
     def device(self) -> str:
@@ -190,7 +190,7 @@ class Host:
 
     def empty(self, lengths: list[str], b: Buffer) -> str:
         """A new tensor of the type of a buffer."""
-        return f"torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={self.device})"
+        return f"torch.empty({tuple_text(lengths)}, dtype={torch_name(b.dtype)}, device={self.device})"
 
     def launched(self, lines: list[str]) -> list[str]:
         """Launches on the device of the arguments."""
@@ -229,7 +229,7 @@ class Host:
         d = 0
         for n in r.merges[k]:
             if n > 1:
-                found += f".unflatten({d}, {_tuple([self.sizes.of_dimension(b, d + j) for j in range(n)])})"
+                found += f".unflatten({d}, {tuple_text([self.sizes.of_dimension(b, d + j) for j in range(n)])})"
             d += n
         return found
 
@@ -260,7 +260,7 @@ class Host:
             self.lines.append(f"{self.sizes.names[r]} = {self.divided(self.sizes.of_axis(axis), part)}")
         for b in self.used:
             name = self.argument[b.name]
-            shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
+            shape = tuple_text([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
             self.lines.append(f'_check_shape("{name}", {name}, {shape})')
         conditions = dict.fromkeys(self.depended())
         for g in guards(self.spec):
@@ -354,7 +354,7 @@ class Host:
             yield f"{name} = {name}[{', '.join('None' if a is None else ':' for a in made.dims)}]"
         contiguous = ".contiguous()" if any(b.name == buffer.name for b in self.spec.outputs) else ""
         yield f"{name} = {name}.to({torch_name(buffer.dtype)}){contiguous}"
-        shape = _tuple([self.sizes.of_dimension(buffer, d) for d in range(len(buffer.shape))])
+        shape = tuple_text([self.sizes.of_dimension(buffer, d) for d in range(len(buffer.shape))])
         yield f'_check_shape("{name}", {name}, {shape})'
         if buffer.name in self.last:
             yield self.readable(buffer)
@@ -411,7 +411,7 @@ def put_together(r: Result, named: Mapping[str, str]) -> str:
         named[name] + "".join(f".flatten({d}, {d + n - 1})" for d, n in enumerate(merges) if n > 1)
         for name, merges in zip(r.outputs, r.merges, strict=True)
     ]
-    return parts[0] if len(parts) == 1 else f"torch.cat({_tuple(parts)}, {r.along})"
+    return parts[0] if len(parts) == 1 else f"torch.cat({tuple_text(parts)}, {r.along})"
 
 
 def calculated(numbers: Sequence[str], by: str) -> str:
@@ -422,5 +422,6 @@ def calculated(numbers: Sequence[str], by: str) -> str:
     return f"({text})" if by == "+" and len(numbers) > 1 else text
 
 
-def _tuple(items: list[str]) -> str:
+def tuple_text(items: list[str]) -> str:
+    """A tuple in the host function."""
     return f"({', '.join(items)},)" if len(items) == 1 else f"({', '.join(items)})"
