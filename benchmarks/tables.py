@@ -366,6 +366,15 @@ def _times(r):
     return [f"{r[k]:.1f}" for k in ("as_written_us", "ours_us", "best_us")] + [f"{r['ratio']:.2f}"]
 
 
+def calls(result, path):
+    """What a call costs in each way, and beside another."""
+    env, rows = result["environment"], result["rows"]
+    ways, ratios = list(rows[0]["us"]), list(rows[0]["ratios"])
+    body = [[r["program"], *(f"{r['us'][w]:.1f}" for w in ways), *(f"{r['ratios'][x]:.2f}" for x in ratios)] for r in rows]
+    said = f"{_planner(env)} Microseconds of CPU of a call on small tensors, one thread."
+    return "\n\n".join([f"### {env['date'][:10]}: calls", said, markdown(["program", *ways, *ratios], body)])
+
+
 KINDS = {
     "-pairs": pairs,
     "-trust": trust,
@@ -373,6 +382,7 @@ KINDS = {
     "-planted-bugs": lambda result, path: planted(result),
     "-attacks": attacks,
     "-malformed-calls": malformed,
+    "-calls": calls,
     "-extraction": extraction,
     "-layers": layers,
     "-budget": budget,

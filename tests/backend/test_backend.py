@@ -17,8 +17,10 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 import eqfuse
 from eqfuse import ranges
 from eqfuse.backend import compile_graph, compiling
+from eqfuse.backend.compiling import _Runner
 from eqfuse.backend.settings import REFINED, settings
 from eqfuse.errors import OptionError
+from eqfuse.runtime.native import compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 torch.manual_seed(0)
@@ -253,3 +255,22 @@ def test_breaks_writes_and_numbers():
     out, three = g(-torch.ones(4), seen)
     torch.testing.assert_close(out, torch.exp(-torch.ones(4)))
     assert (three, seen.tolist()) == (3, [2.0] * 4)
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+def test_a_graph_that_ran_goes_to_its_kernels_at_once(monkeypatch):
+    """Until its plan is asked for; strides are looked at in every call, for kernels would read other memory."""
+    given = torch.compile(lambda x: (x, torch.softmax(x, -1)), backend="eqfuse", options={"target": "cpu"})
+    x = torch.randn(6, 40)
+    given(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(_Runner, "prepare", lambda *_: pytest.fail("prepared again"))
+        for y in (x + 1, x * 2):
+            found = given(y)
+            assert found[0] is y, "an argument that is returned is itself"
+            torch.testing.assert_close(found[1], torch.softmax(y, -1))
+    (graph,) = eqfuse.report().graphs
+    assert (graph.calls, graph.ran, len(graph.plans)) == (3, 3, 1)
+    torch.testing.assert_close(given(x)[1], torch.softmax(x, -1))
+    turned = torch.randn(40, 6).t()
+    torch.testing.assert_close(given(turned)[1], torch.softmax(turned, -1))

@@ -105,6 +105,10 @@ def test_tables_of_planning(tmp_path):
     path.write_text(json.dumps({"environment": RESULT["environment"], "target": "h200", "rows": [row]}))
     text = load("tables").section(path)
     assert "1 of 1 plans took more than 1.2 times the work allowed, 1 are dearer by 5 %" in text
+    path = tmp_path / "2026-01-02-calls.json"
+    row = {"program": "one", "us": {"eager": 2.0, "saved": 5.0}, "ratios": {"saved / eager": 2.5}}
+    path.write_text(json.dumps({"environment": RESULT["environment"], "target": "cpu", "rows": [row]}))
+    assert "| one | 2.0 | 5.0 | 2.50 |" in load("tables").section(path)
     assert "| one | 0.1 | 400 | 900 | 0.50 | 6.0 | 2 | 5.5 | saturated | time |" in text
 
 
