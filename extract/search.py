@@ -303,8 +303,11 @@ class KernelSearch:
         for places in reindexings(graph, below, stored, leaves):
             yield analyse(graph, classes, layouts, leaves, places or grouped(graph, below, stored, leaves))
 
-    def like(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
-        """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
+    def like(
+        self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel, margin: float = math.inf
+    ) -> PlannedKernel | Rejection:
+        """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes.  ``margin``: or with other
+        tiles, if these are better by such a share of the time."""
         splits = (*self.chooser.graph.facts.get("split", ()), *_earlier(self.chooser.graph))
         there = _Parts(model.kernel.splits)
         wanted = {there(a): r for a, r in model.kernel.roles.items()}
@@ -324,6 +327,7 @@ class KernelSearch:
         printed = replace(model.kernel, grid=grid)
         passes = {there(a): model.passes[a.name] for a in model.kernel.roles if a.name in model.passes}
         best: _Candidate | None = None
+        climbed: _Candidate | None = None
         reasons: list[Refusal] = []
         alike = -1
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles, places=structure.places):
@@ -335,7 +339,14 @@ class KernelSearch:
                 continue
             likeness = 2 * ({here(a): n for a, n in found.counts.passes.items()} == passes) + (found.rules == model.rules)
             if likeness > alike:
-                best, alike = found, likeness
+                best, alike, own = found, likeness, (nodes, positions)
+        if best is not None and margin < math.inf:
+            self.limit = best.cost.us / (1 + margin)
+            kinds = {a: r.kind for a, r in roles.items()}
+            form = self._form(name, roots, *own, reasons, structure, kinds)
+            climbed = self._climb(form, roles, kinds, replace(structure, axes=tuple(roles)))
+            if climbed is not None and climbed.cost.us < self.limit:
+                best = climbed
         if best is None:
             return Rejection(reasons[0].reason if reasons else "its axes are other ones (a dimension of 1 has none)", tuple(reasons))
         return best.planned()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from .whole import as_written, saturated, used_rules
 
 if TYPE_CHECKING:
     from ..frontends import Traced
+
+ANEW = 0.2  # of the time budget, for a plan at other sizes
 
 
 def rerun(
@@ -46,9 +49,10 @@ def rerun(
     return like(found, request, traced, number=True)
 
 
-def like(found: Planned, request: Request, traced: Traced, *, number: bool = False) -> Planned:
+def like(found: Planned, request: Request, traced: Traced, *, number: bool = False, margin: float = math.inf) -> Planned:
     """The kernels, roles and tiles of a plan for the program at other sizes.  The parts of an axis that is split over the grid have the
     same length, so that the kernels may be those of yet other sizes; or there is the same ``number`` of parts, however short.
+    ``margin``: tiles for these sizes, and an axis split or not, where that is better by such a share of the time.
 
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure there.
     """
@@ -62,7 +66,7 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
         )
     program = traced.program if choice is None else choice.program
     if found.parts is not None:
-        return _parts_like(found, found.parts, request, traced, program, number)
+        return _parts_like(found, found.parts, request, traced, program, number, margin)
     graph = None if number and model.splits else resized(found.graph, program)
     if graph is None:
         here = {a.place: a for a in program.axes}
@@ -76,7 +80,7 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
         splits = splits_of(rows)
         graph = steer(saturated(request, found.rules, program, splits), request.fusion)
     unsure = registry.vouch(used_rules(graph, found.rules))
-    made = as_written(extract_like(graph, request.target, model), traced.program, request.target)
+    made = as_written(extract_like(graph, request.target, model, margin), traced.program, request.target)
     made = replace(
         made, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure, rewritten=model.rewritten,
         written_us=model.written_us,
@@ -84,7 +88,7 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     return Planned(request.without_data(), found.rules, traced, graph, made, choice)
 
 
-def _parts_like(found: Planned, parts: Parts, request: Request, traced: Traced, program: Program, number: bool) -> Planned:
+def _parts_like(found: Planned, parts: Parts, request: Request, traced: Traced, program: Program, number: bool, margin: float) -> Planned:
     """The same for the regions of a plan."""
     there = parts.partition.at(program)
     if there is None:
@@ -95,13 +99,14 @@ def _parts_like(found: Planned, parts: Parts, request: Request, traced: Traced, 
         if region.key not in made:
             own = region_request(request, program, region)
             own = replace(own, fn=region.program_like(known.traced.program))
-            made[region.key] = like(known, own, own.trace(), number=number)
+            made[region.key] = like(known, own, own.trace(), number=number, margin=margin)
     return in_parts(request.without_data(), found.rules, traced, found.choice, there, here, made)
 
 
 def anew(found: Planned, request: Request, traced: Traced) -> Planned:
-    """The best plan for the program at other sizes."""
-    return plan(request, replace(found, traced=traced))
+    """The best plan for the program at other sizes that a share of the budget finds: the call for which it is made waits."""
+    made = plan(replace(request, time_budget=ANEW * request.time_budget), replace(found, traced=traced))
+    return replace(made, request=request.without_data())
 
 
 def _beside(request: Request, args: Sequence[Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ...ir.terms import Input
-from ..library import buffer_names
+from ..library import NAME, buffer_names
 from ..outside import Outside, misfits, spoken
 from ..plan import PlannedCall
-from ..search import Rejection
+from ..search import BEATEN, Rejection
 from .cover import Cover, Step
 from .maker import CoverMaker
 from .points import Points
@@ -38,12 +39,12 @@ class Calls:
                 self.refused[_key(o)] = f"{spoken(o)} for what is no value of the program as written"
         every = {o.cls: o for o in sorted(available, key=lambda o: -o.us(self.maker.target))}  # of each value the cheapest
         taken: dict[int, Outside] = {}
-        if len(every) > 1 and (found := self._with(every)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
+        if len(every) > 1 and (found := self._with(every, best)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
             best, taken = found, every
         while available and not self.maker.meter.over():
             ways = [(o, {**taken, o.cls: o}) for o in available if taken.get(o.cls) is not o]
             ways += [(None, {k: o for k, o in taken.items() if k != c}) for c in taken if len(taken) > 1]
-            covers = [(o, using, found) for o, using in ways if (found := self._with(using, o)) is not None]
+            covers = [(o, using, found) for o, using in ways if (found := self._with(using, best, o)) is not None]
             if not covers:
                 break
             _, using, found = min(covers, key=lambda c: c[2].us)
@@ -55,8 +56,9 @@ class Calls:
             best, taken = found, using
         return best
 
-    def _with(self, using: Mapping[int, Outside], added: Outside | None = None) -> Cover | None:
-        """The best cover with some offers, of which one may have been added to others."""
+    def _with(self, using: Mapping[int, Outside], known: Cover | None, added: Outside | None = None) -> Cover | None:
+        """The best cover with some offers, of which one may have been added to others.  What those of the library take is of no interest
+        where it is more than another cover does."""
         graph, program = self.maker.graph, self.maker.program
         needed = tuple(c for o in using.values() for c in (o.cls, *(r.cls for r in o.reads)) if c in graph.original)
         inputs = {c for t, c in zip(program.terms(), graph.original, strict=True) if isinstance(t, Input)}
@@ -65,7 +67,9 @@ class Calls:
         best: Cover | None = None
         for more in ((), self.points.worth_storing):
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
-            found = self.maker.chain(points, described, using)
+            limit = known.us if known is not None and all(o.by == NAME for o in using.values()) else math.inf
+            rough = self.maker.roughly_below(limit, lambda us, p=points: self.maker.chain(p, described, using, limit=us))  # type: ignore[misc]
+            found = self.maker.chain(points, described, using, limit=limit) if rough else BEATEN
             asked = [added] if added is not None else using.values()
             if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in asked):
                 found = Rejection("nothing uses it")

@@ -47,10 +47,22 @@ def made(k: Step) -> set[str]:
     return {b.name for b in k.stores}
 
 
-def not_made(steps: Sequence[Step], more: Sequence[Step]) -> list[Step]:
-    """Those that store something new: partial results of one value serve all that merge them."""
-    stored = {name for k in steps for name in made(k)}
-    return [k for k in more if not made(k) <= stored]
+class Steps:
+    """The steps of a cover that is being made, and the axes that these split."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.splits: dict[Split, None] = {}
+
+    def apart(self, steps: Sequence[Step]) -> bool:
+        """Whether the first of some steps stores what a step here does, or nothing of it: partial results are made once."""
+        return all(made(k) == made(steps[0]) or not made(k) & made(steps[0]) for k in self.steps)
+
+    def add(self, steps: Sequence[Step], splits: Sequence[Split] = ()) -> None:
+        """Add those that store something new: partial results of one value serve all that merge them."""
+        stored = {name for k in self.steps for name in made(k)}
+        self.steps += [k for k in steps if not made(k) <= stored]
+        self.splits.update(dict.fromkeys(splits))
 
 
 def alternative(cover: Cover, reason: str = "") -> Alternative:

@@ -324,9 +324,10 @@ class Extractor:
         """The plan of a cover; ``stopped``: why the search ended."""
         return finished(self.maker, cover, self.record, self.baseline, stopped, self.calls.not_taken(cover))
 
-    def like(self, model: Plan) -> Plan:
-        """The plan with the kernels of ``model`` for other extents."""
-        return finished(self.maker, self.maker.like(model), self.record, self.baseline, "like", model=model.launches)
+    def like(self, model: Plan, margin: float) -> Plan:
+        """The plan with the kernels of ``model`` for other extents, or those that are better by a margin."""
+        made = self.maker.like(model, margin)
+        return finished(self.maker, made, self.record, self.baseline, "like", model=model.launches if margin == math.inf else None)
 
     def _split(self, covers: Sequence[Cover]) -> list[Cover]:
         """All outputs by two kernels that split an axis, as far as that may be better than other covers."""
@@ -489,9 +490,10 @@ def extract(
         return replace(extractor.run(), register_shares=register_shares)
 
 
-def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
-    """A plan with the kernels, roles and tiles of ``model`` for other extents of the same program.
+def extract_like(graph: FrozenGraph, target: Target, model: Plan, margin: float = math.inf) -> Plan:
+    """A plan with the kernels, roles and tiles of ``model`` for other extents of the same program.  ``margin``: with other tiles, and an
+    axis split or not, where that is better by such a share of the time.
 
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure at these sizes.
     """
-    return Extractor(graph, target, time_budget=math.inf, exact=model.licence == "exact").like(model)
+    return Extractor(graph, target, time_budget=math.inf, exact=model.licence == "exact").like(model, margin)

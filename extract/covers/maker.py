@@ -21,7 +21,7 @@ from ..plan import Plan, PlannedCall, PlannedKernel, Split
 from ..quantities import plural
 from ..search import ALL, BEATEN, ROUGH, STARTS_ONLY, KernelSearch, Rejection, RootSpec
 from ..targets import Target
-from .cover import Cover, Step, made, not_made
+from .cover import Cover, Step, Steps, made
 from .stored import Stored
 
 REST = 1.02  # a split within this factor of what no split beats ends the search for others
@@ -47,6 +47,7 @@ class CoverMaker:
         self.stored = Stored(graph, self.buffers, frozenset(c for o in self.offers for c in (o.cls, *(r.cls for r in o.reads))))
         self.partials = Partials(graph)
         self.partial_names: dict[int, str] = {}
+        self.margin = math.inf  # by how much other tiles than those of a model have to be better
         self._parted: dict[object, Cover | None] = {}
         self.chooser = Chooser(graph, meter)
         self.search = self._whole = KernelSearch(self.chooser, target, self.buffers, exact, register_shares)
@@ -85,7 +86,7 @@ class CoverMaker:
         """The best kernel, of use if it takes less than the ``limit``; or the one with the roles of another."""
         name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
         name = "".join(ch if ch.isalnum() else "_" for ch in name)
-        return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves, limit)
+        return self.search.like(name, roots, leaves, model, self.margin) if model else self.search.best(name, roots, leaves, limit)
 
     def chain(
         self,
@@ -103,11 +104,7 @@ class CoverMaker:
         specs, equal = self._to_store(materialised)
         done: set[int] = set()
         spent: dict[frozenset[str], float] = {}  # by the steps so far
-        sequence: list[Step] = []
-        splits: dict[Split, None] = {}
-
-        def apart(steps: Sequence[Step]) -> bool:
-            return all(made(k) == made(steps[0]) or not made(k) & made(steps[0]) for k in sequence)
+        sequence = Steps()
 
         def make(spec: RootSpec) -> Rejection | None:
             if spec.cls in done:
@@ -122,7 +119,7 @@ class CoverMaker:
                 return BEATEN
             found = self.kernel(roots, leaves, limit=most) if other is None else self.call(other, spec, leaves)
             two = self._in_parts(roots, leaves, found, rows, most) if other is None else None
-            if two is not None and not apart(two.steps):  # the parts of one sum that are parts of two
+            if two is not None and not sequence.apart(two.steps):  # the parts of one sum that are parts of two
                 two = None
             if two is not None:
                 steps: tuple[Step, ...] = two.steps
@@ -135,17 +132,16 @@ class CoverMaker:
             for s in specs.values():
                 if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
-            if not apart(steps):
+            if not sequence.apart(steps):
                 return Rejection("some partial results would be made twice")
-            sequence.extend(not_made(sequence, steps))
-            splits.update(dict.fromkeys(two.splits if two is not None else ()))
+            sequence.add(steps, two.splits if two is not None else ())
             return None
 
         for c in equal:
             failed = make(specs[c])
             if failed is not None:
                 return failed
-        return Cover("; ".join([description, *map(str, splits)]), tuple(sequence), tuple(splits))
+        return Cover("; ".join([description, *map(str, sequence.splits)]), tuple(sequence.steps), tuple(sequence.splits))
 
     def _to_store(self, materialised: Collection[int]) -> tuple[dict[int, RootSpec], dict[int, list[RootSpec]]]:
         """What kernels store, by class; and the outputs, of which those that are one value are stored by one kernel."""
@@ -324,16 +320,16 @@ class CoverMaker:
         whole = replace(cover, description="no axis split", steps=tuple(steps), splits=())
         return cover if whole.temporary_bytes > limit else whole
 
-    def like(self, model: Plan) -> Cover:
-        """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles; PlanError if the program
-        has another structure there."""
+    def like(self, model: Plan, margin: float = math.inf) -> Cover:
+        """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles; or with other tiles, and
+        an axis split or not, where that is better by a ``margin`` of the time.  PlanError if the program has another structure there."""
         specs = {o.buffer: o for o in self.outputs}
         for k, c in enumerate(self.graph.original):
             name = self.program.temporary(k)
             if any(b.name == name for m in model.steps for b in m.stores):
                 specs[name] = self.stored.temporary(c, name)
-        steps: list[Step] = []
-        splits: list[Split] = []
+        sequence = Steps()
+        self.margin = margin
         partial: list[PlannedKernel] = []  # of the model, whose results later kernels merge
         for m in model.steps:
             missing = [b.name for b in m.stores if b.name not in specs]
@@ -345,22 +341,42 @@ class CoverMaker:
             parts = next((p for p in partial if made(p) & m.loads), None)
             leaves = {s.cls: self.leaf(s) for b, s in specs.items() if b in m.loads or (parts is not None and b in parts.loads)}
             if isinstance(m, PlannedCall):
-                steps.append(self._same_call(m, specs[m.call.result.buffer.name], leaves))
+                sequence.add((self._same_call(m, specs[m.call.result.buffer.name], leaves),))
                 continue
             roots = tuple(specs[r.buffer] for r in m.kernel.roots)
-            if parts is not None:
-                row = self.partials.like(parts.kernel)
-                two = Rejection("nothing is split there") if row is None else self.split(row, roots, leaves, (parts, m))
-                if isinstance(two, Rejection):
-                    raise PlanError(f"the split plan cannot be made for these sizes: {two.reason}", cure="call optimize() for them")
-                steps.extend(not_made(steps, two.steps))
-                splits.extend(s for s in two.splits if s not in splits)
-                continue
-            found = self.kernel(roots, leaves, m)
-            if isinstance(found, Rejection):
-                raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
-            steps.append(found)
-        return Cover("like another plan", tuple(steps), tuple(splits))
+            same = self._same(m, parts, roots, leaves)
+            better = self._parted_or_not(same, roots, leaves) if margin < math.inf else None
+            if better is not None and sequence.apart(better.steps):
+                same = better
+            if isinstance(same, Rejection):
+                what = m.kernel.name if parts is None else "the split plan"
+                raise PlanError(f"{what} cannot be made for these sizes: {same.reason}", cure="call optimize() for them")
+            if not sequence.apart(same.steps):
+                raise PlanError("some partial results would be made twice", cure="call optimize() for these sizes")
+            sequence.add(same.steps, same.splits)
+        return Cover("like another plan", tuple(sequence.steps), tuple(sequence.splits))
+
+    def _same(
+        self, model: PlannedKernel, parts: PlannedKernel | None, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]
+    ) -> Cover | Rejection:
+        """A kernel of another plan at these extents, or that which makes parts and the one that merges them."""
+        if parts is None:
+            found = self.kernel(roots, leaves, model)
+            return found if isinstance(found, Rejection) else Cover("", (found,))
+        row = self.partials.like(parts.kernel)
+        return Rejection("nothing is split there") if row is None else self.split(row, roots, leaves, (parts, model))
+
+    def _parted_or_not(self, known: Cover | Rejection, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> Cover | None:
+        """One kernel for two that split an axis, or two for one, if that takes less by the margin: what splits are for, a device that is
+        not full, is a matter of sizes."""
+        most = math.inf if isinstance(known, Rejection) else known.us / (1 + self.margin)
+        whole = known.kernels[0] if isinstance(known, Cover) and not known.splits else None
+        if whole is None and self.roughly_below(most, lambda us: self.kernel(roots, leaves, limit=us)):
+            found = self.kernel(roots, leaves, limit=most)
+            if isinstance(found, PlannedKernel) and found.cost.us < most:
+                return Cover("", (found,))
+        two = None if whole is None else self._in_parts(roots, leaves, whole, self.partials.rows, most)
+        return two if two is not None and two.us < most else None
 
     def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
         """The call of another plan at these extents."""

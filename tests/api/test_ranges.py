@@ -69,15 +69,6 @@ def assert_right(c, *args):
 ODD = (3, 7, 13, 17, 29, 31, 37, 61, 67, 97, 101, 127, 131, 255, 257, 333, 511, 513, 777, 1000)
 
 
-class TooManyPlans(Exception):
-    """More sizes were searched than should be."""
-
-
-@pytest.mark.xfail(
-    raises=TooManyPlans,
-    strict=True,
-    reason="the model tells tiles of a kernel of 3 us apart by more than a tenth: 11 searches of 31 sizes, for 8",
-)
 def test_attention_at_every_number_of_keys(on_device, counted):
     c = eqfuse.optimize(attention, heads(16, 256), target="h200")
     assert counted == {"trace": 1, "saturate": 1, "extract": 1}
@@ -90,8 +81,34 @@ def test_attention_at_every_number_of_keys(on_device, counted):
         assert_right(c, *heads(16, keys, seed=1))
     assert counted["trace"] == 1
     assert counted["extract"] == searched, "between sizes that were served nothing is searched"
-    if searched > 8:
-        raise TooManyPlans(searched)
+    assert searched <= 8
+
+
+def mlp(x, up, down):
+    return torch.nn.functional.gelu(x @ up) @ down
+
+
+MANY = {
+    "attention": (attention, "h200", lambda n: heads(n, n), 16, (2, 7, 31, 128, 333, 1000)),
+    "an mlp on a CPU": (mlp, "cpu", lambda n: tuple(map(torch.randn, ((n, 32), (32, 128), (128, 32)))), 128, (2, 7, 31, 333, 1000)),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_plan_that_serves_is_nearly_as_good_as_one_of_its_own(name):
+    """By the model, of those tiles that no search was made for; few sizes are searched."""
+    f, target, make, planned, lengths = MANY[name]
+    c = eqfuse.optimize(f, make(planned), target=target)
+    for n in lengths:
+        args = make(n)
+        c._serving(args, {})
+        there = c.traced.at(args, {})
+        sizes = {a.name: a.size for a in there.program.every_axis}
+        serve = (known for known in c._range._plans if any(s.has(sizes, ()) for s in known.spans))
+        served = next(serve).ratio(c.request, there)
+        fresh = eqfuse.optimize(f, args, target=target)
+        assert served <= (1 + ranges.MARGIN) * ranges.ratio(fresh.planned), n
+    assert len(c._range._searched) < len(lengths)
 
 
 def test_a_length_of_one_is_another_program(on_device, counted):
@@ -304,10 +321,10 @@ def test_a_call_with_another_layout_is_planned_once_for_its_kind(monkeypatch, co
     first = by(x)
     assert by(torch.randn(1024, 2048)[:, 512:1536]) == first and counted["extract"] == 1, "as aligned as without gaps"
     other = by(x.t())
-    assert other != first and counted["extract"] == 2
-    assert by(torch.randn(1024, 2048).t()[512:1536]) == other and by(x) == first and counted["extract"] == 2
+    assert other != first and len(c._range._plans) == 2
+    assert by(torch.randn(1024, 2048).t()[512:1536]) == other and by(x) == first
     assert len(c._range._plans) == 2
     by(x[:1].expand(1024, 1024))
-    assert counted["extract"] == 3 and len(c._range._plans) == 3
+    assert len(c._range._plans) == 2, "one of these is within a tenth of the bound"
     by(torch.randn(1024, 512).t())
-    assert counted == {"trace": 1, "saturate": counted["saturate"], "extract": counted["extract"]}
+    assert counted["trace"] == 1
