@@ -18,7 +18,7 @@ the plan that is there gets a second range if it is good there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ from .codegen.limits import check_computable
 from .errors import EqFuseError
 from .extract.baseline import baseline
 from .ir.program import Program
+from .ir.sameness import same_program
 from .ir.strides import layout_kind
-from .planning import Planned, Request, anew, like
+from .planning import Planned, Request, anew, like, old_objects_left_alone
 from .runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ class Range:
     def serving(self, request: Request, traced: Traced) -> Executable:
         """Kernels for a program that was read at other sizes."""
         check_computable(traced.program)
+        with old_objects_left_alone():
+            return self._serving(request, traced)
+
+    def _serving(self, request: Request, traced: Traced) -> Executable:
         sizes, layouts = _sizes(traced), program_layouts(traced.program)
         for known in self._plans:
             if any(s.has(sizes, layouts) for s in known.spans) and (found := _running(known, request, traced)):
@@ -113,9 +118,9 @@ class Range:
         near = sorted(alike, key=lambda p: min((s.layouts != layouts, _apart(s, sizes)) for s in p.spans))[:NEAR]
         ends = self._ends(traced)
         for places in (ends, (traced,)) if ends else ((traced,),):
-            ratios = {id(p): max(p.ratio(request, place) / self._limit(place) for place in places) for p in near}
-            for known in sorted(near, key=lambda p: ratios[id(p)]):
-                if ratios[id(known)] <= 1 and (found := _running(known, request, traced)):
+            for known in near:
+                good = all(known.ratio(request, place) <= self._limit(place) for place in places)
+                if good and (found := _running(known, request, traced)):
                     known.spans.append(_Span(_sizes(places[0]), _sizes(places[-1]), layouts))
                     return found
         planned = self._retiled(near, request, traced)
@@ -127,6 +132,11 @@ class Range:
                     known.spans.append(_Span(sizes, sizes, layouts))
                     return found
         return self._add(planned)
+
+    def same(self, request: Request, traced: Traced) -> bool:
+        """Whether this is the program of another graph, but for lengths, and planned by an equal request."""
+        program = self.first.traced.program
+        return self.first.request.alike(request) and same_program(program, traced.program, _sizes(traced))
 
     def _limit(self, traced: Traced) -> float:
         """The ratio up to which a plan is good: what searches of all plans have left at sizes that are near, by inverse distance weighting
@@ -162,6 +172,29 @@ class Range:
 
         least, most = end(lambda power: power // 2 + 1), end(lambda power: power)
         return None if least is None or most is None else (least, most)
+
+
+class Ranges(dict[str, Range]):
+    """The ranges of the pieces of one graph, by name.  ``shared``: those of other graphs, too, the last to be made last: Dynamo makes a
+    graph of its own for sizes that vary, and one for every layer."""
+
+    def __init__(self, shared: MutableSequence[Range] | None = None) -> None:
+        super().__init__()
+        self._shared: MutableSequence[Range] = [] if shared is None else shared
+
+    def of(self, name: str, request: Request, traced: Traced) -> Range | None:
+        """The range of a piece, or of one that is the same program but for lengths."""
+        if name not in self:
+            same = next((known for known in reversed(self._shared) if known.same(request, traced)), None)
+            if same is None:
+                return None
+            self[name] = same
+        return self[name]
+
+    def add(self, name: str, found: Range) -> None:
+        """A new one."""
+        self[name] = found
+        self._shared.append(found)
 
 
 def program_layouts(program: Program) -> Layouts:

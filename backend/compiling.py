@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -27,7 +28,7 @@ from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph, without_data
 from ..frontends.weighted_derivative import differentiable_attention
-from ..ranges import Range
+from ..ranges import Range, Ranges
 from ..steps.running import Steps
 from . import kept
 from .blame import of_the_user
@@ -38,6 +39,7 @@ from .reporting import Graph, remember
 from .settings import Settings, settings
 
 MOST_SIZES = 64  # plans for other sizes that one graph keeps
+_RANGES: deque[Range] = deque(maxlen=64)  # of pieces of all graphs: what two have in common is planned once
 
 
 def compile_graph(
@@ -159,7 +161,7 @@ class _Runner:
         self.examples = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
         self.static = all(map(_known, self.examples))
         self._ran = False
-        self._ranges: dict[str, Range] = {}
+        self._ranges = Ranges(_RANGES)
         self._made: dict[object, Kernels | None] = {}
         self._again: dict[object, Callable[[list[Any]], Any]] = {}  # those of them that ran on arguments as later calls have them
 

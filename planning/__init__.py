@@ -11,7 +11,10 @@ prints, too); the tests run with both on.
 from .exchanged import equal_programs
 from .planned import Parts, Planned
 from .request import LICENCES, Request, active_rules, checked
-from .run import run
+from .run import old_objects_left_alone, run
 from .sizes import anew, like, rerun
 
-__all__ = ["LICENCES", "Parts", "Planned", "Request", "active_rules", "anew", "checked", "equal_programs", "like", "rerun", "run"]
+__all__ = [
+    "LICENCES", "Parts", "Planned", "Request", "active_rules", "anew", "checked", "equal_programs", "like", "old_objects_left_alone",
+    "rerun", "run",
+]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,11 @@ class Request:
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
         """The same for other example arguments.  What compilers and clocks said of kernels is carried over where these serve."""
         return replace(self, args=tuple(args), kwargs=dict(kwargs), traced=None, refine=0, tune=False)
+
+    def alike(self, other: Request) -> bool:
+        """Whether another request plans in the same way what may be another program."""
+        own = {"fn", "args", "kwargs", "name", "deadline", "traced"}
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in own)
 
     def without_data(self) -> Request:
         """The same with shapes and types in the places of tensors, which it would keep alive."""

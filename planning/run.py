@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def run(request: Request) -> Planned:
     """All stages.  With ``accuracy_factor``, for as many forms of the request as it takes until a plan is accurate enough."""
-    with _old_objects_left_alone():
+    with old_objects_left_alone():
         if request.accuracy_factor is None:
             return plan(request)
         return _accurate(request, request.accuracy_factor)
@@ -69,7 +69,7 @@ def _attempts(request: Request) -> Iterator[tuple[str, Request]]:
 
 
 @contextmanager
-def _old_objects_left_alone() -> Iterator[None]:
+def old_objects_left_alone() -> Iterator[None]:
     """Garbage is looked for among new objects only: with those of torch a full collection takes 0.2 s, more than some budgets."""
     ours = gc.get_freeze_count() == 0
     if ours:

@@ -23,7 +23,7 @@ from ..ir.fingerprint import fingerprint
 from ..ir.terms import Input
 from ..planning import Planned, Request, run
 from ..planning.clock import shared_out
-from ..ranges import Range
+from ..ranges import Range, Ranges
 from ..runtime.executable import Executable
 from ..work import RATE, now
 
@@ -40,12 +40,12 @@ class Piece:
 
 
 def plan_pieces(
-    pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[str, Range], crossing: Mapping[str, int], outside: Collection[str]
+    pieces: Mapping[str, FlatGraph], request: Request, ranges: Ranges, crossing: Mapping[str, int], outside: Collection[str]
 ) -> tuple[dict[str, Piece], tuple[Decision, ...]]:
     """Each piece with a plan, and what became of verdicts that are about no piece.
 
-    The work is shared out as in a program of regions (:func:`~eqfuse.planning.clock.shared_out`).  ``ranges``: of the pieces of the same
-    graph at other sizes, by name, whose kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held
+    The work is shared out as in a program of regions (:func:`~eqfuse.planning.clock.shared_out`).  ``ranges``: whose kernels
+    serve where they can; those that are new are added.  ``crossing``: the bytes that are held
     when a piece runs, which count against a limit of memory; ``outside``: the names of values that torch computes.
     """
     _check_limit(request, crossing)
@@ -66,8 +66,8 @@ def plan_pieces(
             fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
         )  # fmt: skip
         try:
-            if name in ranges:
-                made[key] = ranges[name].serving(own, read[name])
+            if (known := ranges.of(name, own, read[name])) is not None:
+                made[key] = known.serving(own, read[name])
             else:
                 planned[key] = run(own)
                 made[key] = planned[key].executable
@@ -77,8 +77,10 @@ def plan_pieces(
             if own.memory_limit is not None and _possible(replace(own, memory_limit=None)):
                 raise
             made[key] = error
-    known = {key: Range(p) for key, p in planned.items()}
-    ranges |= {name: known[key] for name, key in keys.items() if key in known}
+    new = {key: Range(p) for key, p in planned.items()}
+    for name, key in keys.items():
+        if key in new:
+            ranges.add(name, new[key])
     found: dict[str, Piece] = {}
     for name, piece in pieces.items():
         here = traced[name]

@@ -17,7 +17,7 @@ from ..frontends.readable import readable
 from ..frontends.spec import spec_of
 from ..frontends.traced import known_number
 from ..planning import Request
-from ..ranges import Range
+from ..ranges import Ranges
 from ..rewrites import verdicts
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
@@ -34,14 +34,15 @@ class Steps:
     """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
     among its outputs.  ``ranges``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
 
-    def __init__(self, captured: Captured, request: Request, name: str, ranges: dict[str, Range] | None = None) -> None:
+    def __init__(self, captured: Captured, request: Request, name: str, ranges: Ranges | None = None) -> None:
         self.captured, self.name, self.target = captured, name, request.target
         read = readable(captured)
         self.reason = next(iter(read.unread.values()), None)  # of what torch runs
         self.cut = cut(captured, read, name)
         self._crossing = crossing(self.cut.outer)
         outside = {x.node.name for x in self.cut.library}
-        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, {} if ranges is None else ranges, self._crossing, outside)
+        ranges = Ranges() if ranges is None else ranges
+        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, ranges, self._crossing, outside)
         self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
 
     @property
