@@ -18,6 +18,7 @@ from .targets import Target
 
 TIE = 1.05  # times within this factor are equal, as far as a model can tell
 FREE = 0.1  # of the second-level cache
+SLOWEST = 1000.0  # what takes so many times as long as another plan is none, whatever it holds
 OBJECTIVES = ("time", "memory")
 
 
@@ -38,6 +39,13 @@ class Candidate(Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
+
+
+def sane(candidates: Iterable[C]) -> list[C]:
+    """Those that somebody might run: seventeen layers in one kernel hold nothing, and take longer than anybody waits."""
+    found = list(candidates)
+    fastest = min((c.us for c in found), default=0.0)
+    return [c for c in found if c.us <= SLOWEST * fastest]
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Objective:
 
     def best(self, candidates: Iterable[C]) -> C | None:
         """The plan to take; ``None`` if none is within the limit."""
-        able = [c for c in candidates if c.temporary_bytes <= self.limit]
+        able = [c for c in sane(candidates) if c.temporary_bytes <= self.limit]
         if not able:
             return None
         if self.by == "memory":

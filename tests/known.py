@@ -22,7 +22,6 @@ KNOWN = {
     "e2e/test_joins.py::test_a_product_that_is_flattened_and_normalised_is_computed_once": UNSEEN,
     "e2e/test_numerics.py::test_differences_come_before_products[attention in parts]": UNSEEN,
     "e2e/test_numerics.py::test_differences_come_before_products[masked, in parts]": UNSEEN,
-    "extract/test_floor.py::test_no_plan_is_slower_than_op_by_op[rmsnorm_linear]": UNSEEN,
     "e2e/test_one_pass.py::test_one_pass_has_the_digits_of_two[plain-coskewness]": "3.9e-6 where two passes keep 1.7e-6: moments of two variables are not counted from elements",
     "e2e/test_picked_and_positions.py::test_other_comparisons_leave_every_form": UNSEEN,
     "extract/test_launches.py::test_the_price_of_one_launch": UNSEEN,

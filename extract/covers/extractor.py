@@ -35,7 +35,7 @@ from ...tiles.walk import shares
 from ...work import RATE, bitten, watched
 from ..baseline import Baseline, baseline
 from ..meter import Meter
-from ..objective import TIE, Objective
+from ..objective import TIE, Objective, sane
 from ..plan import Plan, PlannedCall
 from ..quantities import bytes_text, plural
 from ..search import FIRST, ROUGH, STARTS_ONLY, Rejection
@@ -442,7 +442,7 @@ class Extractor:
         wanted = called is not None and any(isinstance(k, PlannedCall) and not k.by_library for k in called.steps)
         best = self.objective.best([called] if called is not None and wanted else []) or self.objective.best(self.record.considered)
         if best is None:
-            least = min(c.temporary_bytes for c in self.record.considered)
+            least = min(c.temporary_bytes for c in sane(self.record.considered))
             raise PlanError(
                 f"no plan of {self.program.name!r} that the search found holds {bytes_text(int(self.objective.limit))} or less",
                 cure=f"memory_limit={least}, or more",
