@@ -6,38 +6,38 @@ two by what is worth saving (:mod:`.extract.saving`).  Each pass is then planned
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import OptionError, StaticArgumentError, TraceError
+from .errors import OptionError, StaticArgumentError, TraceError, expect
 from .extract.blocks import bytes_held, step_plan
-from .extract.plan import Part, StepPlan, plan_text
+from .extract.plan import Part, StepPlan
 from .extract.programs.candidates import GAIN
-from .extract.quantities import bytes_text
 from .extract.saving import Passes, Saved, parted
 from .frontends.capture import Source
 from .frontends.convention import flattened
 from .frontends.joint import Joint, trace_joint
-from .frontends.results import arranged
+from .frontends.results import arranged, taken_apart
 from .frontends.spec import spec_of, value_key
 from .ir.program import Program
+from .ir.reference import evaluate
 from .ir.sameness import same_program
-from .planning import Request, equal_programs, run
-from .planning.copied import Copied
-from .runtime.executable import Executable, transformed
+from .planning import Planned, Request, equal_programs, run
+from .planning.composite import Composite, kept
+from .runtime.accuracy import compared, in_float64
+from .runtime.executable import Executable, floating, transformed
 from .runtime.training_module import TrainingModule
-from .runtime.writing import check_place, write_module
 from .tiles.kernel import Buffer
 
-MOST_VARIANTS = 64  # plans for other shapes that one Trained keeps
-Runner = Callable[[Executable, list[torch.Tensor]], Any]
+if TYPE_CHECKING:
+    from .runtime.accuracy import AccuracyReport
+
+Runner = Callable[..., Any]  # runs an executable on its inputs
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,14 @@ class _Slot:
     name: str
 
 
-@dataclass(frozen=True)
-class _Plans:
-    """Both passes, planned."""
-
-    passes: Passes
-    forward: Executable
-    backward: Executable
-
-    @property
-    def us(self) -> float:
-        """Modelled time of both."""
-        return self.forward.plan.estimated_us + self.backward.plan.estimated_us
-
-
-class Trained(Copied):
+class Trained(Composite):
     """A program with its backward pass.  Call it like the function it came from; what it returns has ``.backward()``.
 
     ``forward`` and ``backward`` are executables, each with a plan, a source and ``interpret``; ``saved`` is what lies between them.
     ``model``: one of another function, whose plans serve if the program of both passes is the same.
     """
+
+    kind = "a training step"
 
     def __init__(self, request: Request, model: Any = None) -> None:
         for option in ("fusion", "accuracy_factor"):
@@ -79,16 +67,11 @@ class Trained(Copied):
         slots = [_Slot(r.name) for r in program.results or program.outputs]
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
         known = isinstance(model, Trained) and self._like(model)
-        plans = _Plans(model.passes, model.forward, model.backward) if known else self._planned(request)
-        self.passes, self.forward, self.backward = plans.passes, plans.forward, plans.backward
+        self.passes: Passes
+        self._parts: Mapping[str, Planned]
+        self.passes, self._parts = (model.passes, model.parts) if known else self._planned(request)
         args, kwargs = pytree.tree_map(_on_no_device, (request.args, request.kwargs))
         self.request = replace(request.without_data(), args=args, kwargs=kwargs)
-        self._variants: dict[object, Trained] = {self._shape: self}
-
-    @staticmethod
-    def _again(request: Request, model: Any) -> Trained:
-        """As another one is made, for a copy of the function."""
-        return Trained(request, model)
 
     def _like(self, model: Trained) -> bool:
         """Whether both passes are the same program, and so are the names of what they take and give."""
@@ -97,7 +80,7 @@ class Trained(Copied):
         one, other = (j.traced.program for j in (ours, theirs))
         return named[0] == named[1] and self._where == model._where and one.strides == other.strides and same_program(other, one, {})
 
-    def _planned(self, request: Request) -> _Plans:
+    def _planned(self, request: Request) -> tuple[Passes, Mapping[str, Planned]]:
         """The best plans that are found: for the program as written, and for the most promising equal one."""
         program = self.joint.traced.program
         parts = {r.name: r.outputs for r in program.results} or {o.name: (o.name,) for o in program.outputs}
@@ -106,14 +89,25 @@ class Trained(Copied):
         for name, slot in self._where.items():
             if isinstance(slot, _Slot):
                 names[name in late].update(parts[slot.name])
-        request = replace(request, args=None, kwargs=None, name=None)
-        best: _Plans | None = None
+        request = replace(request, args=None, kwargs=None, name=None, training=False)
+        best: tuple[float, Passes, Mapping[str, Planned]] | None = None
         for one in equal_programs(replace(request, fn=program), self.joint.traced)[:2]:
             passes = parted(one, set(self.joint.tangents.values()), *names, request.target, request.memory_limit)
-            found = _Plans(passes, *(run(replace(request, fn=p)).executable for p in (passes.forward, passes.backward)))
-            best = found if best is None or found.us < GAIN * best.us else best
+            made = {name: run(replace(request, fn=getattr(passes, name))) for name in ("forward", "backward")}
+            us = sum(p.plan.estimated_us for p in made.values())
+            best = (us, passes, made) if best is None or us < GAIN * best[0] else best
         assert best is not None
-        return best
+        return best[1:]
+
+    @property
+    def forward(self) -> Executable:
+        """The forward pass, to be run."""
+        return self._parts["forward"].executable
+
+    @property
+    def backward(self) -> Executable:
+        """The backward pass."""
+        return self._parts["backward"].executable
 
     # -- knowing -----------------------------------------------------------------------------------------------------------------
     @property
@@ -127,58 +121,55 @@ class Trained(Copied):
         return self.passes.held
 
     @property
-    def missing(self) -> str:
-        """What kernels for a CPU lack here, so that calls run the original function in torch; empty if nothing."""
-        return self.forward.missing or self.backward.missing
+    def parts(self) -> Mapping[str, Planned]:
+        """Both passes."""
+        return self._parts
 
     @cached_property
     def plan(self) -> StepPlan:
         """Both passes in order, and what is saved between them."""
         saved = tuple(Buffer(s.input.name, s.dtype, s.input.shape, "output" if s.result else "temporary") for s in self.saved)
-        passes = {"forward": self.forward.plan, "backward": self.backward.plan}
         parts = [
-            Part(p, tuple(i.name for i in p.program.inputs), tuple(o.name for o in p.program.outputs), name) for name, p in passes.items()
+            Part(p.plan, tuple(i.name for i in p.plan.program.inputs), tuple(o.name for o in p.plan.program.outputs), name)
+            for name, p in self.parts.items()
         ]
-        kept = {b.name: b.bytes for b in saved if b.role == "temporary"}
-        most = max(bytes_held((kept if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
+        between = {b.name: b.bytes for b in saved if b.role == "temporary"}
+        most = max(bytes_held((between if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
         return step_plan(self.joint.traced.program.name, self.forward.target, parts, temporary_bytes=most, saved=saved)
-
-    def __str__(self) -> str:
-        return "\n  ".join([str(self.plan), *[self.missing] * bool(self.missing)])
-
-    def __repr__(self) -> str:
-        kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
-        return f"<Trained {self.joint.traced.program.name}: {kernels}, {bytes_text(self.saved_bytes)} saved>"
-
-    def html(self) -> str:
-        """Both passes as one page of HTML, as :meth:`eqfuse.Compiled.html`, with what is saved between them."""
-        from .pages import page, page_data
-
-        return page(page_data([(self.plan, self.forward.target)]), self.plan.name)
-
-    # -- keeping -----------------------------------------------------------------------------------------------------------------
-    @property
-    def source(self) -> str:
-        """Both passes as one module that needs only torch and triton: ``run`` takes the tensors of :attr:`inputs`, of the planned sizes,
-        and what it returns has ``.backward()``."""
-        return self._module.source(plan_text(self.plan, module=True))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
         return tuple(self.joint.inputs)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the source to a file that a team can keep and that tests itself, gradients included, as :meth:`eqfuse.Compiled.save`
-        does."""
-        name = self.joint.traced.program.name
-        check_place(path, name, overwrite=overwrite)
-        return write_module(path, self._module.standalone(plan_text(self.plan, module=True)), name, overwrite=overwrite)
-
     @property
-    def _module(self) -> TrainingModule:
+    def names(self) -> tuple[str, ...]:
+        """What the tensors are called that it returns."""
+        return tuple(name for name, _ in self.joint.results if name is not None)
+
+    def _module(self, header: str, *, tested: bool) -> str:
         where = {name: slot.name for name, slot in self._where.items() if isinstance(slot, _Slot)}
-        return TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
+        module = TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
+        return module.standalone(header) if tested else module.source(header)
+
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+        """Errors of results, new values of buffers and gradients, for gradients of the results that are drawn at random."""
+        expect(orders == 0, "orders", orders, "0: both passes are compared with what autograd computes of the function", where="accuracy")
+        program, specs = self.joint.traced.program, self.joint.traced.specs
+        given = self.bind(args, kwargs)
+        device, generator = next(iter(given.values())).device, torch.Generator().manual_seed(0)
+        for name in self.joint.tangents.values():
+            given[name] = torch.randn(specs[name].shape, generator=generator).to(device, specs[name].dtype)
+        runner = ("cuda" if device.type == "cuda" else "interpret") if runner == "auto" else runner
+        run: Runner = {"cuda": Executable.__call__, "interpret": Executable.interpret, "simulate": _simulated(None)}[runner]
+        with torch.no_grad():
+            made = _results(self.forward, run, given)
+            made |= _results(self.backward, run, {**given, **made})
+            recorded = self.joint.graph(*given.values())
+        eager = {slot.name: recorded[name] for name, slot in self._where.items() if isinstance(slot, _Slot)}
+        ours, theirs = ([x.cpu() for x in taken_apart(program, [found[r] for r in _names(program)])] for found in (made, eager))
+        exact = evaluate(program, {name: in_float64(t) for name, t in given.items()})
+        return compared(runner, list(exact), ours, theirs, list(exact.values()))
 
     # -- running -----------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -190,27 +181,36 @@ class Trained(Copied):
         if not torch.compiler.is_compiling() and transformed():  # torch knows how to transform the function
             return self.fn(*args, **kwargs)
         on_cpu = not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs)))
-        if on_cpu != self.request.target.on_cpu or self.missing:
+        if on_cpu != self.request.target.on_cpu or self.forward.missing or self.backward.missing:
             return self.fn(*args, **kwargs)
         shape = self._shape_of(args, kwargs)
-        found = self._variants.get(shape)
-        if found is None:
-            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
-                del self._variants[oldest]
-            found = self._variants[shape] = Trained(replace(self.request, args=args, kwargs=kwargs))
-        return found.run(lambda kernels, given: kernels(*given), args, kwargs)
+        found = self
+        if shape != self._shape:
+            found = kept(self._variants, shape, lambda: Trained(replace(self.request, args=args, kwargs=kwargs)))
+        return found.run(Executable.__call__, args, kwargs)
+
+    def eager(self, *args: Any, **kwargs: Any) -> Any:
+        """The original function."""
+        return self.fn(*args, **kwargs)
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The same by the generated Triton in Triton's interpreter, in both passes, on CPU tensors like the examples."""
-        return self.run(lambda kernels, given: kernels.interpret(*given, sanitize=sanitize), args, kwargs)
+        return self.run(partial(Executable.interpret, sanitize=sanitize), args, kwargs)
 
-    def run(self, runner: Runner, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The results of a call.  ``runner`` runs an executable on its inputs, in both passes."""
+    def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        """The same by the numpy tile interpreter."""
+        return self.run(_simulated(dtype), args, kwargs)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensors that ``run`` of the source takes, by name, in order."""
         if self._shape_of(args, kwargs) != self._shape:
             raise StaticArgumentError("these arguments are not like those that were planned for", cure="optimize again for them")
         flat, own = pytree.tree_leaves((tuple(args), dict(kwargs))), held(self.fn)
-        tensors = [self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()]
-        found = list(_Passes.apply(self, runner, *tensors))
+        return {name: self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()}
+
+    def run(self, runner: Runner, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a call."""
+        found, own = list(_Passes.apply(self, runner, *self.bind(args, kwargs).values())), held(self.fn)
         with torch.no_grad():
             for name in reversed(list(self.joint.written)):
                 own[str(self.joint.inputs[name].key)].copy_(found.pop())
@@ -254,9 +254,20 @@ def _kind(x: Any) -> object:
 def _results(kernels: Executable, runner: Runner, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What a pass makes of tensors, by name."""
     program: Program = kernels.program
-    made = runner(kernels, [tensors[i.name] for i in program.inputs])
+    made = runner(kernels, *(tensors[i.name] for i in program.inputs))
     made = list(made) if isinstance(made, tuple | list) else [made]
-    return dict(zip((r.name for r in program.results or program.outputs), arranged(program, made), strict=True))
+    return dict(zip(_names(program), arranged(program, made), strict=True))
+
+
+def _names(program: Program) -> list[str]:
+    """Of what a program returns."""
+    return [r.name for r in program.results or program.outputs]
+
+
+def _simulated(dtype: Any) -> Runner:
+    """By the numpy tile interpreter, in one floating type."""
+    kind = floating(dtype)
+    return lambda kernels, *given: kernels.simulated({i.name: t for i, t in zip(kernels.program.inputs, given, strict=True)}, kind)
 
 
 class _Passes(torch.autograd.Function):

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -19,6 +20,7 @@ from ..frontends.traced import known_number
 from ..planning import Request
 from ..ranges import Range
 from ..rewrites import verdicts
+from ..runtime.executable import floating
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
 from .memory import crossing
@@ -66,6 +68,19 @@ class Steps:
         """Pieces in Triton's interpreter, on CPU tensors."""
         return self._with(lambda p: lambda *given: _interpreted(p, given, sanitize), tensors)
 
+    def simulate(self, tensors: Sequence[torch.Tensor], dtype: Any = None) -> list[torch.Tensor]:
+        """Pieces in the numpy tile interpreter, and all in one floating type."""
+        kind = floating(dtype)
+
+        def call(piece: Piece) -> Callable[..., Any]:
+            e = piece.executable
+            if e is None:
+                return piece.graph.module
+            names = [i.name for i in e.program.inputs]
+            return lambda *given: e.simulated(dict(zip(names, given, strict=True)), kind)
+
+        return self._with(call, widened(tensors, torch.from_numpy(np.empty(0, kind)).dtype))
+
     def in_torch(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Every node in torch."""
         return self._with(lambda p: p.graph.module, tensors)
@@ -78,6 +93,11 @@ class Steps:
                 return call(pieces[target])(*args)
 
         return list(Calls(self._kernels).run(*self.taken(tensors)))
+
+
+def widened(tensors: Sequence[torch.Tensor], dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
+    """Copies, those of floating types in one."""
+    return [t.to(dtype, copy=True) if t.is_floating_point() else t.clone() for t in tensors]
 
 
 def steps_like(known: Steps, captured: Captured) -> Steps | None:
