@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import OptionError, StaticArgumentError, TraceError, expect
+from .errors import StaticArgumentError, TraceError, expect
 from .extract.blocks import bytes_held, step_plan
-from .extract.plan import Part, StepPlan
+from .extract.plan import Decision, Part, StepPlan
 from .extract.programs.candidates import GAIN
 from .extract.saving import Passes, Saved, parted
 from .frontends.capture import Source
@@ -27,8 +27,9 @@ from .frontends.spec import spec_of, value_key
 from .ir.program import Program
 from .ir.reference import evaluate
 from .ir.sameness import same_program
-from .planning import Planned, Request, equal_programs, run
+from .planning import Planned, Request, equal_programs
 from .planning.composite import Composite, kept
+from .planning.several import planned_apart
 from .runtime.accuracy import compared, in_float64
 from .runtime.executable import Executable, floating, transformed
 from .runtime.training_module import TrainingModule
@@ -47,6 +48,19 @@ class _Slot:
     name: str
 
 
+class _Plans(NamedTuple):
+    """Both passes, planned."""
+
+    passes: Passes
+    parts: Mapping[str, Planned]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def us(self) -> float:
+        """Modelled time."""
+        return sum(p.plan.estimated_us for p in self.parts.values())
+
+
 class Trained(Composite):
     """A program with its backward pass.  Call it like the function it came from; what it returns has ``.backward()``.
 
@@ -57,9 +71,6 @@ class Trained(Composite):
     kind = "a training step"
 
     def __init__(self, request: Request, model: Any = None) -> None:
-        for option in ("fusion", "accuracy_factor"):
-            if getattr(request, option):
-                raise OptionError(f"{option} is about the kernels of one program, and training=True makes two", cure="leave it out")
         self.fn = request.fn
         self._shape = self._shape_of(request.args or (), request.kwargs or {})
         self.joint: Joint = trace_joint(self.fn, request.args or (), request.kwargs or {}, request.name, exact=request.exact)
@@ -67,9 +78,7 @@ class Trained(Composite):
         slots = [_Slot(r.name) for r in program.results or program.outputs]
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
         known = isinstance(model, Trained) and self._like(model)
-        self.passes: Passes
-        self._parts: Mapping[str, Planned]
-        self.passes, self._parts = (model.passes, model.parts) if known else self._planned(request)
+        self._plans: _Plans = model._plans if known else self._planned(request)
         args, kwargs = pytree.tree_map(_on_no_device, (request.args, request.kwargs))
         self.request = replace(request.without_data(), args=args, kwargs=kwargs)
 
@@ -80,7 +89,7 @@ class Trained(Composite):
         one, other = (j.traced.program for j in (ours, theirs))
         return named[0] == named[1] and self._where == model._where and one.strides == other.strides and same_program(other, one, {})
 
-    def _planned(self, request: Request) -> tuple[Passes, Mapping[str, Planned]]:
+    def _planned(self, request: Request) -> _Plans:
         """The best plans that are found: for the program as written, and for the most promising equal one."""
         program = self.joint.traced.program
         parts = {r.name: r.outputs for r in program.results} or {o.name: (o.name,) for o in program.outputs}
@@ -89,25 +98,29 @@ class Trained(Composite):
         for name, slot in self._where.items():
             if isinstance(slot, _Slot):
                 names[name in late].update(parts[slot.name])
-        request = replace(request, args=None, kwargs=None, name=None, training=False)
-        best: tuple[float, Passes, Mapping[str, Planned]] | None = None
-        for one in equal_programs(replace(request, fn=program), self.joint.traced)[:2]:
+        alone = replace(request, fn=program, args=None, kwargs=None, name=None, training=False)
+        best: _Plans | None = None
+        for one in equal_programs(alone, self.joint.traced)[:2]:
             passes = parted(one, set(self.joint.tangents.values()), *names, request.target, request.memory_limit)
-            made = {name: run(replace(request, fn=getattr(passes, name))) for name in ("forward", "backward")}
-            us = sum(p.plan.estimated_us for p in made.values())
-            best = (us, passes, made) if best is None or us < GAIN * best[0] else best
+            made = _Plans(passes, *planned_apart(request, {"forward": passes.forward, "backward": passes.backward}, "passes"))
+            best = made if best is None or made.us < GAIN * best.us else best
         assert best is not None
-        return best[1:]
+        return best
+
+    @property
+    def passes(self) -> Passes:
+        """The programs of both passes."""
+        return self._plans.passes
 
     @property
     def forward(self) -> Executable:
         """The forward pass, to be run."""
-        return self._parts["forward"].executable
+        return self.parts["forward"].executable
 
     @property
     def backward(self) -> Executable:
         """The backward pass."""
-        return self._parts["backward"].executable
+        return self.parts["backward"].executable
 
     # -- knowing -----------------------------------------------------------------------------------------------------------------
     @property
@@ -123,7 +136,7 @@ class Trained(Composite):
     @property
     def parts(self) -> Mapping[str, Planned]:
         """Both passes."""
-        return self._parts
+        return self._plans.parts
 
     @cached_property
     def plan(self) -> StepPlan:
@@ -135,7 +148,9 @@ class Trained(Composite):
         ]
         between = {b.name: b.bytes for b in saved if b.role == "temporary"}
         most = max(bytes_held((between if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
-        return step_plan(self.joint.traced.program.name, self.forward.target, parts, temporary_bytes=most, saved=saved)
+        return step_plan(
+            self.joint.traced.program.name, self.forward.target, parts, self._plans.decisions, temporary_bytes=most, saved=saved
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -17,14 +17,15 @@ from torch.utils import _pytree as pytree
 
 from ..errors import OptionError, TraceError, expect
 from ..extract.blocks import step_plan
-from ..extract.plan import Block, Part, TorchCall
+from ..extract.plan import Block, Decision, Part, TorchCall
 from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..frontends.spec import torch_dtype
 from ..ir.program import Output, Program
 from ..ir.reference import evaluate
-from ..planning import Planned, Request, active_rules, run
+from ..planning import Planned, Request, active_rules
 from ..planning.composite import Composite, kept
+from ..planning.several import planned_apart
 from ..runtime.accuracy import AccuracyReport, compared, in_float64
 from ..runtime.executable import array, outputs_of
 from .alternatives import Alternative, alternatives, lost
@@ -39,8 +40,6 @@ from .search import search
 from .simulate import Compute, simulate
 from .together import check_same, from_first
 
-ONE_PROGRAM = ("fusion", "accuracy_factor", "memory_limit", "no_spills", "refine", "tune")  # options that are about the kernels of one
-
 
 class Across(Composite):
     """A program across the devices of a mesh.  Call it like the function it came from, with DTensors; it returns DTensors."""
@@ -48,9 +47,8 @@ class Across(Composite):
     kind = "a program across devices"
 
     def __init__(self, request: Request) -> None:
-        for option in ONE_PROGRAM:
-            value = getattr(request, option)
-            expect(not value, option, value, "leave it out: with DTensors there is a plan for each of several programs")
+        limit = request.memory_limit
+        expect(limit is None, "memory_limit", limit, "leave it out: with DTensors what devices hold between programs is not bounded")
         self.wanted = request.out_placements
         self.fn, self.call = request.fn, as_function(request.fn)
         args, kwargs = all_arguments(self.fn, request.args or ()), dict(request.kwargs or {})
@@ -66,6 +64,8 @@ class Across(Composite):
         self._plan = cut(self.space, from_first(self.device_mesh, lambda: search(self.space, self.allowed, seconds).chosen))
         self._key = key_of((args, kwargs))
         self.request = replace(request, args=without_data(request.args), kwargs=without_data(request.kwargs))
+        if request.fusion or request.accuracy_factor is not None:  # which may be refused
+            self._planned  # noqa: B018 - now, not at the first call
 
     # planning -------------------------------------------------------------------------------------------------------------------------
     def _allowed(self, bound: Mapping[str, Any]) -> Allowed:
@@ -106,11 +106,14 @@ class Across(Composite):
         """What the program is called."""
         return self.plan.program.name
 
-    @cached_property
+    @property
     def parts(self) -> Mapping[str, Planned]:
         """The plans of the local programs, in order."""
-        request = replace(self.request, args=None, kwargs=None, name=None, out_placements=None)
-        return {s.program.name: run(replace(request, fn=s.program)) for s in self.plan.locals}
+        return self._planned[0]
+
+    @cached_property
+    def _planned(self) -> tuple[Mapping[str, Planned], tuple[Decision, ...]]:
+        return planned_apart(self.request, {s.program.name: s.program for s in self.plan.locals}, "local programs")
 
     @cached_property
     def block(self) -> Block:
@@ -122,7 +125,7 @@ class Across(Composite):
             kinds = ", ".join(step.kind for _, step in s.steps)
             return TorchCall(s.makes, kinds, (s.source,), (s.makes,), "it moves between devices", bytes=s.bytes)
 
-        return step_plan(self.name, self.request.target, [part(s) for s in self.plan.steps])
+        return step_plan(self.name, self.request.target, [part(s) for s in self.plan.steps], self._planned[1])
 
     @property
     def inputs(self) -> tuple[str, ...]:

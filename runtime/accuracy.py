@@ -214,7 +214,7 @@ def _written(compiled: Executable, arrays: Mapping[str, np.ndarray]) -> list[tor
     for o, v in zip(outputs, values, strict=True):
         axes = tuple(a for a in o.layout if a is not None)
         full = np.broadcast_to(v.aligned(axes), [a.size for a in axes]).reshape(o.shape).copy()
-        found.append(torch.fromin_float64(full).to(getattr(torch, o.dtype.name)))
+        found.append(torch.from_numpy(full).to(getattr(torch, o.dtype.name)))
     return found
 
 

@@ -68,7 +68,7 @@ def planned_anew(monkeypatch):
         made.append(request)
         return run(request)
 
-    for module in ("eqfuse.compiled", "eqfuse.steps.planning", "eqfuse.training"):
+    for module in ("eqfuse.compiled", "eqfuse.steps.planning", "eqfuse.planning.several"):
         monkeypatch.setattr(f"{module}.run", counted)
     return made
 
