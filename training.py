@@ -22,23 +22,20 @@ from .extract.saving import Passes, Saved, parted
 from .frontends.capture import Source
 from .frontends.convention import flattened
 from .frontends.joint import Joint, trace_joint
-from .frontends.results import arranged, taken_apart
+from .frontends.results import taken_apart
 from .frontends.spec import spec_of, value_key
-from .ir.program import Program
 from .ir.reference import evaluate
 from .ir.sameness import same_program
 from .planning import Planned, Request, equal_programs
 from .planning.composite import Composite, kept
 from .planning.several import planned_apart
 from .runtime.accuracy import compared, in_float64
-from .runtime.executable import Executable, floating, transformed
+from .runtime.executable import Executable, transformed
 from .runtime.training_module import TrainingModule
 from .tiles.kernel import Buffer
 
 if TYPE_CHECKING:
     from .runtime.accuracy import AccuracyReport
-
-Runner = Callable[..., Any]  # runs an executable on its inputs
 
 
 @dataclass(frozen=True)
@@ -162,29 +159,37 @@ class Trained(Composite):
         """What the tensors are called that it returns."""
         return tuple(name for name, _ in self.joint.results if name is not None)
 
-    def _module(self, header: str, *, tested: bool) -> str:
+    @cached_property
+    def _text(self) -> TrainingModule:
         where = {name: slot.name for name, slot in self._where.items() if isinstance(slot, _Slot)}
-        module = TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
-        return module.standalone(header) if tested else module.source(header)
+        return TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
+
+    def _module(self, header: str, *, tested: bool) -> str:
+        return self._text.standalone(header) if tested else self._text.source(header)
 
     def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
         """Errors of results, new values of buffers and gradients, for gradients of the results that are drawn at random."""
         expect(orders == 0, "orders", orders, "0: both passes are compared with what autograd computes of the function", where="accuracy")
         program, specs = self.joint.traced.program, self.joint.traced.specs
-        given = self.bind(args, kwargs)
+        given = {name: t.detach().clone() for name, t in self.bind(args, kwargs).items()}
         device, generator = next(iter(given.values())).device, torch.Generator().manual_seed(0)
         for name in self.joint.tangents.values():
             given[name] = torch.randn(specs[name].shape, generator=generator).to(device, specs[name].dtype)
         runner = ("cuda" if device.type == "cuda" else "interpret") if runner == "auto" else runner
-        run: Runner = {"cuda": Executable.__call__, "interpret": Executable.interpret, "simulate": _simulated(None)}[runner]
         with torch.no_grad():
-            made = _results(self.forward, run, given)
-            made |= _results(self.backward, run, {**given, **made})
             recorded = self.joint.graph(*given.values())
-        eager = {slot.name: recorded[name] for name, slot in self._where.items() if isinstance(slot, _Slot)}
-        ours, theirs = ([x.cpu() for x in taken_apart(program, [found[r] for r in _names(program)])] for found in (made, eager))
+        names = [n for n in (*self._text.outs, *self._text.new, *self.joint.gradients.values()) if recorded[n] is not None]
         exact = evaluate(program, {name: in_float64(t) for name, t in given.items()})
-        return compared(runner, list(exact), ours, theirs, list(exact.values()))
+        kernels: Callable[[Executable], Any] = {
+            "cuda": lambda e: e.kernels, "interpret": lambda e: e.interpreted, "simulate": lambda e: e.simulated,
+        }[runner]  # fmt: skip
+        made = dict(zip(names, self._functions(kernels)["_both"](*given.values()), strict=True))
+
+        def outputs(found: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+            stored = {self._text.where[n]: found[n].detach().cpu() for n in names}
+            return taken_apart(program, [stored[r.name] for r in program.results or program.outputs])
+
+        return compared(runner, list(exact), outputs(made), outputs(recorded), list(exact.values()))
 
     # -- running -----------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -202,7 +207,7 @@ class Trained(Composite):
         found = self
         if shape != self._shape:
             found = kept(self._variants, shape, lambda: Trained(replace(self.request, args=args, kwargs=kwargs)))
-        return found.run(Executable.__call__, args, kwargs)
+        return found._results(found._run, args, kwargs)
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original function."""
@@ -210,11 +215,11 @@ class Trained(Composite):
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The same by the generated Triton in Triton's interpreter, in both passes, on CPU tensors like the examples."""
-        return self.run(partial(Executable.interpret, sanitize=sanitize), args, kwargs)
+        return self._results(self._functions(lambda e: partial(e.interpreted, sanitize=sanitize))["run"], args, kwargs)
 
     def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         """The same by the numpy tile interpreter."""
-        return self.run(_simulated(dtype), args, kwargs)
+        return self._results(self._functions(lambda e: partial(e.simulated, dtype=dtype))["run"], args, kwargs)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensors that ``run`` of the source takes, by name, in order."""
@@ -223,13 +228,31 @@ class Trained(Composite):
         flat, own = pytree.tree_leaves((tuple(args), dict(kwargs))), held(self.fn)
         return {name: self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()}
 
-    def run(self, runner: Runner, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The results of a call."""
-        found, own = list(_Passes.apply(self, runner, *self.bind(args, kwargs).values())), held(self.fn)
-        with torch.no_grad():
-            for name in reversed(list(self.joint.written)):
-                own[str(self.joint.inputs[name].key)].copy_(found.pop())
-        given = iter(found)
+    @cached_property
+    def _run(self) -> Callable[..., Any]:
+        run: Callable[..., Any] = self._functions(lambda e: e.kernels)["run"]
+        return run
+
+    def _functions(self, kernels: Callable[[Executable], Any]) -> dict[str, Any]:
+        """What a saved module has, with something in the places of its kernels."""
+
+        def once(backward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(ctx: Any, *gradients: torch.Tensor) -> Any:
+                if torch.is_grad_enabled():
+                    raise TraceError(
+                        "a derivative of the backward pass is wanted (create_graph=True), and its kernels have none",
+                        where=self.name,
+                        cure="call the original function for it",
+                    )
+                return backward(ctx, *gradients)
+
+            return called
+
+        return self._text.executed(kernels, once)
+
+    def _results(self, run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the function returns, by ``run`` of the module."""
+        given = iter(run(*self.bind(args, kwargs).values()))
         flat = [value if name is None else next(given) for name, value in self.joint.results]
         return pytree.tree_unflatten(flat, self.joint.out_spec)
 
@@ -264,59 +287,3 @@ def _kind(x: Any) -> object:
     """What a plan depends on of an argument."""
     spec = spec_of(x)
     return value_key(x) if spec is None else (spec.shape, spec.dtype, bool(getattr(x, "requires_grad", False)))
-
-
-def _results(kernels: Executable, runner: Runner, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What a pass makes of tensors, by name."""
-    program: Program = kernels.program
-    made = runner(kernels, *(tensors[i.name] for i in program.inputs))
-    made = list(made) if isinstance(made, tuple | list) else [made]
-    return dict(zip(_names(program), arranged(program, made), strict=True))
-
-
-def _names(program: Program) -> list[str]:
-    """Of what a program returns."""
-    return [r.name for r in program.results or program.outputs]
-
-
-def _simulated(dtype: Any) -> Runner:
-    """By the numpy tile interpreter, in one floating type."""
-    kind = floating(dtype)
-    return lambda kernels, *given: kernels.simulated({i.name: t for i, t in zip(kernels.program.inputs, given, strict=True)}, kind)
-
-
-class _Passes(torch.autograd.Function):
-    """Both passes for autograd: the results, then the new values of buffers."""
-
-    @staticmethod
-    def forward(ctx: Any, trained: Trained, runner: Runner, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        joint = trained.joint
-        given = dict(zip(joint.inputs, tensors, strict=True))
-        made = _results(trained.forward, runner, given)
-        out: list[torch.Tensor] = []
-        for name in (*(name for name, _ in joint.results if name is not None), *joint.written.values()):
-            value = made[trained._where[name].name]
-            out.append(value.clone() if any(value is x for x in out) else value)
-        known = {**given, **{s.input.name: made[s.input.name] for s in trained.saved}}
-        names = [i.name for i in trained.backward.program.inputs if i.name in known]
-        ctx.save_for_backward(*(known[n] for n in names))
-        ctx.trained, ctx.runner, ctx.names = trained, runner, names
-        tensor_results = [k for k, (name, _) in enumerate(joint.results) if name is not None]
-        ctx.tangents = [joint.tangents.get(k) for k in tensor_results]
-        ctx.mark_non_differentiable(*(x for x, t in zip(out, [*ctx.tangents, *[None] * len(joint.written)], strict=True) if t is None))
-        return tuple(out)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        trained: Trained = ctx.trained
-        if torch.is_grad_enabled():
-            raise TraceError(
-                "a derivative of the backward pass is wanted (create_graph=True), and its kernels have none",
-                where=trained.joint.traced.program.name,
-                cure="call the original function for it",
-            )
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        given.update((name, g) for name, g in zip(ctx.tangents, grads, strict=False) if name is not None)
-        made = _results(trained.backward, ctx.runner, given)
-        found = (trained._where[name] if (name := trained.joint.gradients.get(n)) else None for n in trained.joint.inputs)
-        return None, None, *(made[slot.name] if isinstance(slot, _Slot) else None for slot in found)

@@ -225,22 +225,36 @@ class Executable:
         )  # fmt: skip
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
+    def kernels(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        """The same, in a graph of ``torch.compile``, too, by the operator."""
+        import torch
+
+        return tuple(self.op(*tensors)) if torch.compiler.is_compiling() else self.launch(tensors)
+
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits; kernels in C just run.
 
         ``sanitize`` checks bounds, undefined lanes and races.  Slow (about 0.05 ms per tile operation): use reduced sizes.
         """
+        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
+        return self.traced.unflatten(list(self.interpreted(*self._given(args, kwargs), sanitize=sanitize)))
+
+    def interpreted(self, *tensors: torch.Tensor, sanitize: bool = True) -> Sequence[torch.Tensor]:
+        """As :meth:`launch`, through the interpreter."""
         from .interpreter import interpret
         from .modules import load_module
 
-        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
-        tensors = self.bind_data(args, kwargs)
         if self.target.on_cpu:  # there is nothing between these kernels and the machine
-            return self.traced.unflatten(list(self._kernels_on([tensors[i.name] for i in self.program.inputs])))
+            return self.launch(tensors)
         module = load_module(self.generated.called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
-            found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
-        return self.traced.unflatten(list(found))
+            found: Sequence[torch.Tensor] = interpret(module, "run", *[t.cpu() for t in tensors], sanitize=sanitize)
+        return found
+
+    def _given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors of ``program.inputs``, with data."""
+        tensors = self.bind_data(args, kwargs)
+        return [tensors[i.name] for i in self.program.inputs]
 
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """The original program as a function from ``program.inputs`` to ``program.outputs``."""
@@ -254,16 +268,18 @@ class Executable:
 
     def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         """The plan through the numpy tile interpreter, in float64 (or ``dtype``); outputs are torch tensors of that type."""
-        kind = floating(dtype)
-        return self.simulated(self.bind_data(args, kwargs), kind)
+        return self.traced.unflatten(list(self.simulated(*self._given(args, kwargs), dtype=dtype)))
 
-    def simulated(self, tensors: Mapping[str, torch.Tensor], kind: Any) -> Any:
-        """The same of tensors of any types, by name."""
+    def simulated(self, *tensors: torch.Tensor, dtype: Any = None) -> Sequence[torch.Tensor]:
+        """As :meth:`launch`, through that interpreter, of tensors of any types."""
         import numpy as np
         import torch
 
-        arrays = self.generated.simulate({n: array(t) for n, t in tensors.items()}, kind)
-        return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
+        from ..frontends.results import arranged
+
+        arrays = {i.name: array(t) for i, t in zip(self.program.inputs, tensors, strict=True)}
+        arrays = self.generated.simulate(arrays, floating(dtype))
+        return arranged(self.program, [torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
 
 
 @dataclass(frozen=True)
