@@ -176,6 +176,7 @@ class Whole(Executable):
         self._range = Range(planned)
         self._variants: dict[Any, Executable] = {}  # this program for arguments of other shapes and layouts
         self._layouts = program_layouts(self.program)
+        self.name, self.inputs, self.names = self.program.name, self.program.input_names, self.program.result_names
 
     @property
     def request(self) -> Request:
@@ -246,24 +247,9 @@ class Whole(Executable):
         return self.plan
 
     @property
-    def name(self) -> str:
-        """What the program is called."""
-        return self.program.name
-
-    @property
     def parts(self) -> Mapping[str, Planned]:
         """The one plan."""
         return {self.name: self.planned}
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the tensors that it takes."""
-        return tuple(i.name for i in self.program.inputs)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tensors that it returns."""
-        return tuple(r.name for r in self.program.results or self.program.outputs)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -487,7 +473,13 @@ class Compiled(Copied):
         from .runtime.accuracy import check_asked
 
         check_asked(runner, factor, orders)
-        report = self.form.errors(args, kwargs, runner, orders)
+        if runner == "auto":
+            runner = "cuda" if any(t.is_cuda for t in self.bind(args, kwargs).values()) else "interpret"
+        if isinstance(self.form, Whole):
+            report = self.form.errors(args, kwargs, runner, orders)
+        else:
+            errors.expect(not orders, "orders", orders, f"0: {self.name} is not planned as one", where="accuracy")
+            report = self.form.errors(args, kwargs, runner)
         if factor is not None:
             report.check(factor)
         return report

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import StaticArgumentError, TraceError, expect
+from .errors import StaticArgumentError, TraceError
 from .extract.blocks import bytes_held, step_plan
 from .extract.plan import Decision, Part, StepPlan
 from .extract.programs.candidates import GAIN
@@ -72,7 +72,9 @@ class Trained(Composite):
         self._shape = self._shape_of(request.args or (), request.kwargs or {})
         self.joint: Joint = trace_joint(self.fn, request.args or (), request.kwargs or {}, request.name, exact=request.exact)
         program = self.joint.traced.program
-        slots = [_Slot(r.name) for r in program.results or program.outputs]
+        self.name, self.inputs = program.name, tuple(self.joint.inputs)
+        self.names = tuple(name for name, _ in self.joint.results if name is not None)
+        slots = [_Slot(name) for name in program.result_names]
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
         known = isinstance(model, Trained) and self._like(model)
         self._plans: _Plans = model._plans if known else self._planned(request)
@@ -140,24 +142,13 @@ class Trained(Composite):
         """Both passes in order, and what is saved between them."""
         saved = tuple(Buffer(s.input.name, s.dtype, s.input.shape, "output" if s.result else "temporary") for s in self.saved)
         parts = [
-            Part(p.plan, tuple(i.name for i in p.plan.program.inputs), tuple(o.name for o in p.plan.program.outputs), name)
-            for name, p in self.parts.items()
+            Part(p.plan, p.plan.program.input_names, tuple(o.name for o in p.plan.program.outputs), name) for name, p in self.parts.items()
         ]
         between = {b.name: b.bytes for b in saved if b.role == "temporary"}
         most = max(bytes_held((between if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
         return step_plan(
             self.joint.traced.program.name, self.forward.target, parts, self._plans.decisions, temporary_bytes=most, saved=saved
         )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
-        return tuple(self.joint.inputs)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the tensors are called that it returns."""
-        return tuple(name for name, _ in self.joint.results if name is not None)
 
     @cached_property
     def _text(self) -> TrainingModule:
@@ -167,15 +158,13 @@ class Trained(Composite):
     def _module(self, header: str, *, tested: bool) -> str:
         return self._text.standalone(header) if tested else self._text.source(header)
 
-    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str) -> AccuracyReport:
         """Errors of results, new values of buffers and gradients, for gradients of the results that are drawn at random."""
-        expect(orders == 0, "orders", orders, "0: both passes are compared with what autograd computes of the function", where="accuracy")
         program, specs = self.joint.traced.program, self.joint.traced.specs
         given = {name: t.detach().clone() for name, t in self.bind(args, kwargs).items()}
         device, generator = next(iter(given.values())).device, torch.Generator().manual_seed(0)
         for name in self.joint.tangents.values():
             given[name] = torch.randn(specs[name].shape, generator=generator).to(device, specs[name].dtype)
-        runner = ("cuda" if device.type == "cuda" else "interpret") if runner == "auto" else runner
         with torch.no_grad():
             recorded = self.joint.graph(*given.values())
         names = [n for n in (*self._text.outs, *self._text.new, *self.joint.gradients.values()) if recorded[n] is not None]
@@ -187,7 +176,7 @@ class Trained(Composite):
 
         def outputs(found: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
             stored = {self._text.where[n]: found[n].detach().cpu() for n in names}
-            return taken_apart(program, [stored[r.name] for r in program.results or program.outputs])
+            return taken_apart(program, [stored[name] for name in program.result_names])
 
         return compared(runner, list(exact), outputs(made), outputs(recorded), list(exact.values()))
 

@@ -55,7 +55,9 @@ class Across(Composite):
         self.device_mesh = mesh_of((args, kwargs))
         self.mesh = Mesh.of(self.device_mesh)
         self.traced: Traced = trace(self.call, whole(args), whole(kwargs), name=request.name, exact=request.exact)
-        check_results(self.traced.program)
+        program = self.traced.program
+        self.name, self.inputs, self.names = program.name, program.input_names, program.result_names
+        check_results(program)
         self.allowed = self._allowed(self._bound(args, kwargs))
         found = forms(self.traced.program, self.mesh, active_rules(request))
         self.space = Space(found, self.mesh, request.target, exact=request.exact)
@@ -102,11 +104,6 @@ class Across(Composite):
         return self._plan
 
     @property
-    def name(self) -> str:
-        """What the program is called."""
-        return self.plan.program.name
-
-    @property
     def parts(self) -> Mapping[str, Planned]:
         """The plans of the local programs, in order."""
         return self._planned[0]
@@ -126,16 +123,6 @@ class Across(Composite):
             return TorchCall(s.makes, kinds, (s.source,), (s.makes,), "it moves between devices", bytes=s.bytes)
 
         return step_plan(self.name, self.request.target, [part(s) for s in self.plan.steps], self._planned[1])
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the tensors that it takes."""
-        return tuple(i.name for i in self.plan.program.inputs)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tensors that it returns."""
-        return tuple(r.name for r in self.plan.program.results or self.plan.program.outputs)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -251,11 +238,9 @@ class Across(Composite):
         """The whole tensor of every input."""
         return {n: t.full_tensor() if is_spread(t) else t for n, t in self.bind(args, kwargs).items()}
 
-    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str) -> AccuracyReport:
         """Errors of whole results, beside those of the original program on one device."""
-        expect(orders == 0, "orders", orders, "0: with DTensors no order is tried", where="accuracy")
         program, given = self.traced.program, self._whole(args, kwargs)
-        runner = ("cuda" if any(t.is_cuda for t in given.values()) else "interpret") if runner == "auto" else runner
         run: Callable[..., Any] = {"cuda": self.__call__, "interpret": self.interpret, "simulate": self.simulate}[runner]
         assert self.traced.replay is not None, "it was traced"
         results = run(*args, **kwargs), self.traced.replay([given[i.name] for i in program.inputs])

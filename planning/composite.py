@@ -39,10 +39,14 @@ def kept(variants: dict[Any, T], key: Hashable, make: Callable[[], T]) -> T:
 
 
 class Composite(ABC):
-    """``request``: what was asked for, without data.  ``kind``: what messages call such a program."""
+    """``request``: what was asked for, without data.  ``name``: what the program is called; ``inputs`` and ``names``: what the tensors are
+    that it takes and returns.  ``kind``: what messages call such a program."""
 
     request: Request
     kind: str
+    name: str
+    inputs: tuple[str, ...]
+    names: tuple[str, ...]
 
     @property
     @abstractmethod
@@ -56,24 +60,9 @@ class Composite(ABC):
         return found
 
     @property
-    def name(self) -> str:
-        """What the program is called."""
-        return self.block.name
-
-    @property
     @abstractmethod
     def parts(self) -> Mapping[str, Planned]:
         """The different plans that it consists of, by name, in order."""
-
-    @property
-    @abstractmethod
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the tensors that it takes."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The names of the tensors that it returns."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -103,7 +92,7 @@ class Composite(ABC):
         """The tensor of every input."""
 
     @abstractmethod
-    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str) -> AccuracyReport:
         """Errors against float64, as :func:`~eqfuse.runtime.accuracy.measure` reports them."""
 
     @cached_property

@@ -104,17 +104,14 @@ def check_asked(runner: object, factor: float | None, orders: int) -> None:
 
 
 def measure(
-    compiled: Executable, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None, orders: int = 0
+    compiled: Executable, args: Sequence[Any], runner: str, kwargs: Mapping[str, Any] | None = None, orders: int = 0
 ) -> AccuracyReport:
     """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64.
 
     ``orders``: so many times more, eager runs with the axes that it sums over in random orders (the same ones every time).
     """
-    check_asked(runner, None, orders)
     given = dict(kwargs or {})
     tensors = compiled.bind_data(args, given)
-    cuda = any(t.is_cuda for t in tensors.values())
-    runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
     ours = compiled.in_order(run(*args, **given))
     exact = reference.evaluate(compiled.program, {n: in_float64(t) for n, t in tensors.items()})

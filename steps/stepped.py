@@ -40,12 +40,13 @@ class Stepped(Composite):
     def __init__(
         self, captured: Captured, request: Request, reason: errors.EqFuseError, form_of: Callable[[Request], Any], model: Any = None
     ) -> None:
-        title = request.name or function_name(request.fn)
+        self.name = request.name or function_name(request.fn)
         self.reason, self._form_of = reason, form_of
-        self._calling = calling(captured, request.fn, title)
+        self._calling = calling(captured, request.fn, self.name)
         known = steps_like(model.steps, captured) if isinstance(model, Stepped) else None
-        self.steps: Steps = known or Steps(captured, request, title)
-        self.request = request.without_data()
+        self.steps: Steps = known or Steps(captured, request, self.name)
+        self.request, self.inputs = request.without_data(), self.steps.inputs
+        self.names = tuple(n for n, o in zip(captured.out_names, captured.outputs, strict=True) if isinstance(o, torch.fx.Node))
 
     # running --------------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,13 +115,10 @@ class Stepped(Composite):
         first = dict.fromkeys(name for name, part in named(self.plan.parts) if isinstance(part, Part))
         return {name: planned for name in first if (planned := self.steps.pieces[name].planned) is not None}
 
-    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str) -> AccuracyReport:
         """Errors of the floating results of the steps and of the same graph in torch, each against that graph on tensors in float64.  Steps
         that write to arguments or buffers do so on copies."""
-        errors.expect(orders == 0, "orders", orders, "0: a program in steps is compared with torch's own in float64", where="accuracy")
-        bound = self._bound(args, kwargs)
-        runner = ("cuda" if any(t.is_cuda for t in bound) else "interpret") if runner == "auto" else runner
-        steps = self.steps
+        bound, steps = self._bound(args, kwargs), self.steps
         with torch.no_grad():
             run = {"cuda": steps.run, "interpret": steps.interpret, "simulate": steps.simulate}[runner]
             eager = steps.in_torch([t.clone() for t in bound])
@@ -128,17 +126,6 @@ class Stepped(Composite):
             every = list(zip(self.names, run([t.clone() for t in bound]), eager, exact, strict=True))
         floats: list[tuple[str, torch.Tensor, torch.Tensor, np.ndarray]] = [row for row in every if row[2].is_floating_point()]
         return compared(runner, *map(list, zip(*floats, strict=True)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the tensors are called that it returns."""
-        captured = self.steps.captured
-        return tuple(n for n, o in zip(captured.out_names, captured.outputs, strict=True) if isinstance(o, torch.fx.Node))
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
-        return self.steps.inputs
 
     def _module(self, header: str, *, tested: bool) -> str:
         return standalone(self.steps, header, self.names) if tested else source(self.steps, header)
