@@ -13,7 +13,7 @@ from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..frontends.graphs import FlatGraph
 from ..ir.fingerprint import fingerprint
-from ..planning import Planned, Request, run
+from ..planning import Planned, Request, like, run
 from ..planning.clock import shared_out
 from ..planning.several import asked, on_no_device
 from ..ranges import Range
@@ -33,13 +33,19 @@ class Piece:
 
 
 def plan_pieces(
-    pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[str, Range], crossing: Mapping[str, int], outside: Collection[str]
+    pieces: Mapping[str, FlatGraph],
+    request: Request,
+    ranges: dict[str, Range],
+    crossing: Mapping[str, int],
+    outside: Collection[str],
+    models: Mapping[str, Planned] | None = None,
 ) -> tuple[dict[str, Piece], tuple[Decision, ...]]:
     """Each piece with a plan, and what became of verdicts that are about no piece.
 
     The work is shared out as in a program of regions (:func:`~eqfuse.planning.clock.shared_out`).  ``ranges``: of the pieces of the same
     graph at other sizes, by name, whose kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held
     when a piece runs, which count against a limit of memory; ``outside``: the names of values that torch computes.
+    ``models``: plans of the pieces of the same graph at other sizes, whose kernels are taken; PlanError where they cannot be.
     """
     _check_limit(request, crossing)
     end = min(now() + RATE * request.time_budget, request.deadline)
@@ -58,6 +64,12 @@ def plan_pieces(
             request, fn=pieces[name], args=on_no_device(read[name].program), kwargs=None, name=None, traced=read[name], deadline=until,
             fusion=verdicts.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
         )  # fmt: skip
+        if models is not None:
+            if name not in models:
+                raise PlanError("the program has another structure at these sizes", where=name, cure="optimize() for these")
+            planned[key] = like(models[name], own, read[name], number=True)
+            made[key] = planned[key].executable
+            continue
         try:
             if name in ranges:
                 made[key] = ranges[name].serving(own, read[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..frontends.capture import Captured
 from ..frontends.readable import readable
 from ..frontends.spec import spec_of
 from ..frontends.traced import known_number
-from ..planning import Request
+from ..planning import Planned, Request
 from ..ranges import Range
 from ..runtime.executable import Executable, floating
 from ..runtime.modules import executed
@@ -29,16 +29,20 @@ from .text import Text, text_of
 
 class Steps:
     """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
-    among its outputs.  ``ranges``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
+    among its outputs.  ``ranges`` and ``models``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
 
-    def __init__(self, captured: Captured, request: Request, name: str, ranges: dict[str, Range] | None = None) -> None:
+    def __init__(
+        self, captured: Captured, request: Request, name: str, ranges: dict[str, Range] | None = None,
+        models: Mapping[str, Planned] | None = None,
+    ) -> None:  # fmt: skip
         self.captured, self.name, self.target = captured, name, request.target
         read = readable(captured)
         self.reason = next(iter(read.unread.values()), None)  # of what torch runs
         self.cut = cut(captured, read, name)
         self._crossing = crossing(self.cut.outer)
         outside = {x.node.name for x in self.cut.library}
-        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, {} if ranges is None else ranges, self._crossing, outside)
+        known = {} if ranges is None else ranges
+        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, known, self._crossing, outside, models)
 
     @property
     def inputs(self) -> tuple[str, ...]:

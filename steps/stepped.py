@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from .. import errors
 from ..extract.plan import Part, StepPlan, named
 from ..extract.targets import Target
+from ..frontends import read
 from ..frontends.capture import Captured
 from ..frontends.naming import function_name
 from ..frontends.traced import calling
@@ -32,19 +33,20 @@ class Stepped(Composite):
 
     ``plan`` has the steps with their reasons, ``explain()`` why each piece is planned as it is.  ``optimize(..., strict=True)`` raises
     ``reason`` instead, the first of them.  ``form_of`` plans it for other arguments.  ``model``: one of another function, whose steps
-    serve if the graph is the same.
+    serve if the graph is the same; ``models``: the plans of the pieces of this one at other sizes, whose kernels are taken.
     """
 
     kind = "a program in steps"
 
     def __init__(
-        self, captured: Captured, request: Request, reason: errors.EqFuseError, form_of: Callable[[Request], Any], model: Any = None
-    ) -> None:
+        self, captured: Captured, request: Request, reason: errors.EqFuseError, form_of: Callable[[Request], Any], model: Any = None,
+        models: Mapping[str, Planned] | None = None,
+    ) -> None:  # fmt: skip
         self.name = request.name or function_name(request.fn)
         self.reason, self._form_of = reason, form_of
         self._calling = calling(captured, request.fn, self.name)
         known = steps_like(model.steps, captured) if isinstance(model, Stepped) else None
-        self.steps: Steps = known or Steps(captured, request, self.name)
+        self.steps: Steps = known or Steps(captured, request, self.name, models=models)
         self.request, self.inputs = request.without_data(), self.steps.inputs
         self.names = tuple(n for n, o in zip(captured.out_names, captured.outputs, strict=True) if isinstance(o, torch.fx.Node))
 
@@ -129,6 +131,17 @@ class Stepped(Composite):
 
     def _module(self, header: str, *, tested: bool) -> str:
         return standalone(self.steps, header, self.names) if tested else source(self.steps, header)
+
+    def at(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Stepped:
+        """The kernels of the same pieces for arguments of other sizes."""
+        request = self.request.on(args, kwargs)
+        captured = read(request.fn, args, kwargs, self.name, exact=request.exact).captured
+        if captured is None:
+            raise self._lacks("torch between its kernels at these sizes", "optimize() for these")
+        models = {name: p.planned for name, p in self.steps.pieces.items() if p.planned is not None}
+        found = Stepped(captured, request, self.reason, self._form_of, models=models)
+        found._bound(args, kwargs)  # raises where the program has its sizes itself
+        return found
 
     def on(self, target: Target) -> Stepped:
         """The same program planned for another target."""
