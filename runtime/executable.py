@@ -151,7 +151,7 @@ class Executable:
         if self._device(tensors) != self.target.device:
             return False
         if self.target.on_cpu and self.missing:
-            warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=4)
+            warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=5)
             return False
         return True
 

@@ -56,7 +56,7 @@ class Steps:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""
-        return list(self._run(*self.taken(tensors)))
+        return list(self.function(*self.taken(tensors)))
 
     def taken(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Those that the steps need, which are called as :attr:`inputs` says."""
@@ -64,29 +64,30 @@ class Steps:
 
     def interpret(self, tensors: Sequence[torch.Tensor], *, sanitize: bool = True) -> list[torch.Tensor]:
         """Pieces in Triton's interpreter, on CPU tensors."""
-        return list(self._with(lambda e: partial(e.interpreted, sanitize=sanitize))["run"](*self.taken(tensors)))
+        return list(self.functions(lambda e: partial(e.interpreted, sanitize=sanitize))["run"](*self.taken(tensors)))
 
     def simulate(self, tensors: Sequence[torch.Tensor], dtype: Any = None) -> list[torch.Tensor]:
         """Pieces in the numpy tile interpreter, and all in one floating type."""
         given = widened(tensors, torch.from_numpy(np.empty(0, floating(dtype))).dtype)
-        return list(self._with(lambda e: partial(e.simulated, dtype=dtype))["run"](*self.taken(given)))
+        return list(self.functions(lambda e: partial(e.simulated, dtype=dtype))["run"](*self.taken(given)))
 
     def in_torch(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Every node in torch."""
-        found = self._with(lambda e: None)
+        found = self.functions(lambda e: None)
         found |= {f"_{name}": p.graph.module for name, p in self.pieces.items()}
         return list(found["run"](*self.taken(tensors)))
 
     @cached_property
-    def _run(self) -> Callable[..., Sequence[torch.Tensor]]:
-        run: Callable[..., Sequence[torch.Tensor]] = self._with(lambda e: e.kernels)["run"]
+    def function(self) -> Callable[..., Sequence[torch.Tensor]]:
+        """``run`` with kernels, of the tensors of :attr:`inputs`."""
+        run: Callable[..., Sequence[torch.Tensor]] = self.functions(lambda e: e.kernels)["run"]
         return run
 
     @cached_property
     def _text(self) -> Text:
         return text_of(self.cut, self.pieces, here=True)
 
-    def _with(self, kernels: Callable[[Executable], Any]) -> dict[str, Any]:
+    def functions(self, kernels: Callable[[Executable], Any]) -> dict[str, Any]:
         """The functions of the steps, with something in the places of kernels."""
         names = {name: kernels(e) for name, e in self._text.kernels.items()}
         return executed("\n\n\n".join(self._text.functions), self._text.held | names)
