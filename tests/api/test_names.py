@@ -1,6 +1,8 @@
 """Whatever ``optimize`` returns answers to the same names: a program planned as one, in regions, in steps, with its backward pass, across
 devices."""
 
+import copy
+
 import pytest
 import torch
 from torch.distributed.tensor import Replicate, Shard
@@ -115,5 +117,6 @@ def test_every_shape_answers_to_every_name(shape, tmp_path):
         with pytest.raises(PlanError) as info:
             ask(c, args, fn, tmp_path)
         assert info.value.where == c.name and info.value.cure
+    assert repr(copy.deepcopy(c)) == repr(c)
     if shape != "across devices":  # which takes DTensors
         near(c(*args), fn(*args))
