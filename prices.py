@@ -11,7 +11,7 @@ from .compiled import Compiled, optimize
 from .errors import OptionError, expect
 from .extract.cost import Fit
 from .extract.memories import AtLevel, memories
-from .extract.plan import Plan, PlannedCall, PlannedKernel
+from .extract.plan import Block, PlannedCall, PlannedKernel
 from .extract.quantities import bytes_text
 from .extract.targets import Target, load_target
 from .tiles.kernel import Kernel
@@ -35,7 +35,7 @@ class Price:
     target: Target
     tiles: Mapping[str, Mapping[str, int]]  # those that were given, by level and axis
     kernels: tuple[KernelPrice, ...]
-    calls: tuple[str, ...]  # outside implementations, of which nothing is counted
+    calls: tuple[str, ...]  # outside implementations and operators that torch runs, of which nothing is counted
 
     @property
     def levels(self) -> tuple[AtLevel, ...]:
@@ -59,7 +59,7 @@ class Price:
             lines += [f"  {k.name}", *_table(k.levels)]
         if len(self.kernels) > 1:
             lines += ["  all kernels", *_table(self.levels)]
-        return "\n".join([*lines, *(f"  not counted: {name}, an outside implementation" for name in self.calls)])
+        return "\n".join([*lines, *(f"  not counted: {name}" for name in self.calls)])
 
 
 def price(
@@ -80,27 +80,25 @@ def price(
     What does not fit is said in the result.  Raises OptionError for an axis or a memory that there is not, and for tiles that a kernel
     cannot have.
     """
-    known = program.target if isinstance(program, Compiled) else program.target if isinstance(program, Plan) else None
+    known = program.target if isinstance(program, Compiled | Block) else None
     if isinstance(program, PlannedKernel | Kernel):
         expect(target is not None, "target", target, "the device of the kernel: target='h200'")
     device = load_target(target if target is not None else known if known is not None else "auto")
-    if not isinstance(program, Compiled | Plan | PlannedKernel | Kernel):
-        made = type(program).__module__.partition(".")[0] == __package__ and hasattr(program, "plan")  # in steps, or with a backward pass
-        expect(not made, "program", program, "what kernels alone compute, on one device: optimize(..., strict=True)")
+    if not isinstance(program, Compiled | Block | PlannedKernel | Kernel):
         program = optimize(program, args, target=device, strict=True, **options)
-        expect(isinstance(program, Compiled), "program", program, "a program on one device, and no training=True")
     else:
         expect(args is None and not options, "args", args, "no arguments and options for what is planned already")
-    plan = program.plan if isinstance(program, Compiled) else program
-    steps = plan.steps if isinstance(plan, Plan) else (plan,)
+    plan = program.form.block if isinstance(program, Compiled) else program
+    steps = plan.steps if isinstance(plan, Block) else (plan,)
     kernels = [s for s in steps if not isinstance(s, PlannedCall)]
+    in_torch = [x.target for x in plan.library] if isinstance(plan, Block) else []
     given = _by_level(tiles, device)
     _check_axes(given, kernels)
     return Price(
         device,
         given,
         tuple(_priced(k, given, device, known) for k in kernels),
-        tuple(s.call.name for s in steps if isinstance(s, PlannedCall)),
+        (*(s.call.name for s in steps if isinstance(s, PlannedCall)), *in_torch),
     )
 
 

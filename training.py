@@ -6,38 +6,36 @@ two by what is worth saving (:mod:`.extract.saving`).  Each pass is then planned
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import OptionError, StaticArgumentError, TraceError
+from .errors import StaticArgumentError, TraceError
 from .extract.blocks import bytes_held, step_plan
-from .extract.plan import Part, StepPlan, plan_text
+from .extract.plan import Decision, Part, StepPlan
 from .extract.programs.candidates import GAIN
-from .extract.quantities import bytes_text
 from .extract.saving import Passes, Saved, parted
 from .frontends.capture import Source
 from .frontends.convention import flattened
 from .frontends.joint import Joint, trace_joint
-from .frontends.results import arranged
+from .frontends.results import taken_apart
 from .frontends.spec import spec_of, value_key
-from .ir.program import Program
+from .ir.reference import evaluate
 from .ir.sameness import same_program
-from .planning import Request, equal_programs, run
-from .planning.copied import Copied
+from .planning import Planned, Request, equal_programs
+from .planning.composite import Composite, kept
+from .planning.several import planned_apart
+from .runtime.accuracy import compared, in_float64
 from .runtime.executable import Executable, transformed
 from .runtime.training_module import TrainingModule
-from .runtime.writing import check_place, write_module
 from .tiles.kernel import Buffer
 
-MOST_VARIANTS = 64  # plans for other shapes that one Trained keeps
-Runner = Callable[[Executable, list[torch.Tensor]], Any]
+if TYPE_CHECKING:
+    from .runtime.accuracy import AccuracyReport
 
 
 @dataclass(frozen=True)
@@ -47,48 +45,41 @@ class _Slot:
     name: str
 
 
-@dataclass(frozen=True)
-class _Plans:
+class _Plans(NamedTuple):
     """Both passes, planned."""
 
     passes: Passes
-    forward: Executable
-    backward: Executable
+    parts: Mapping[str, Planned]
+    decisions: tuple[Decision, ...]
 
     @property
     def us(self) -> float:
-        """Modelled time of both."""
-        return self.forward.plan.estimated_us + self.backward.plan.estimated_us
+        """Modelled time."""
+        return sum(p.plan.estimated_us for p in self.parts.values())
 
 
-class Trained(Copied):
+class Trained(Composite):
     """A program with its backward pass.  Call it like the function it came from; what it returns has ``.backward()``.
 
     ``forward`` and ``backward`` are executables, each with a plan, a source and ``interpret``; ``saved`` is what lies between them.
     ``model``: one of another function, whose plans serve if the program of both passes is the same.
     """
 
+    kind = "a training step"
+
     def __init__(self, request: Request, model: Any = None) -> None:
-        for option in ("fusion", "accuracy_factor"):
-            if getattr(request, option):
-                raise OptionError(f"{option} is about the kernels of one program, and training=True makes two", cure="leave it out")
         self.fn = request.fn
         self._shape = self._shape_of(request.args or (), request.kwargs or {})
         self.joint: Joint = trace_joint(self.fn, request.args or (), request.kwargs or {}, request.name, exact=request.exact)
         program = self.joint.traced.program
-        slots = [_Slot(r.name) for r in program.results or program.outputs]
+        self.name, self.inputs = program.name, tuple(self.joint.inputs)
+        self.names = tuple(name for name, _ in self.joint.results if name is not None)
+        slots = [_Slot(name) for name in program.result_names]
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
         known = isinstance(model, Trained) and self._like(model)
-        plans = _Plans(model.passes, model.forward, model.backward) if known else self._planned(request)
-        self.passes, self.forward, self.backward = plans.passes, plans.forward, plans.backward
+        self._plans: _Plans = model._plans if known else self._planned(request)
         args, kwargs = pytree.tree_map(_on_no_device, (request.args, request.kwargs))
         self.request = replace(request.without_data(), args=args, kwargs=kwargs)
-        self._variants: dict[object, Trained] = {self._shape: self}
-
-    @staticmethod
-    def _again(request: Request, model: Any) -> Trained:
-        """As another one is made, for a copy of the function."""
-        return Trained(request, model)
 
     def _like(self, model: Trained) -> bool:
         """Whether both passes are the same program, and so are the names of what they take and give."""
@@ -106,14 +97,29 @@ class Trained(Copied):
         for name, slot in self._where.items():
             if isinstance(slot, _Slot):
                 names[name in late].update(parts[slot.name])
-        request = replace(request, args=None, kwargs=None, name=None)
+        alone = replace(request, fn=program, args=None, kwargs=None, name=None, training=False)
         best: _Plans | None = None
-        for one in equal_programs(replace(request, fn=program), self.joint.traced)[:2]:
+        for one in equal_programs(alone, self.joint.traced)[:2]:
             passes = parted(one, set(self.joint.tangents.values()), *names, request.target, request.memory_limit)
-            found = _Plans(passes, *(run(replace(request, fn=p)).executable for p in (passes.forward, passes.backward)))
-            best = found if best is None or found.us < GAIN * best.us else best
+            made = _Plans(passes, *planned_apart(request, {"forward": passes.forward, "backward": passes.backward}, "passes"))
+            best = made if best is None or made.us < GAIN * best.us else best
         assert best is not None
         return best
+
+    @property
+    def passes(self) -> Passes:
+        """The programs of both passes."""
+        return self._plans.passes
+
+    @property
+    def forward(self) -> Executable:
+        """The forward pass, to be run."""
+        return self.parts["forward"].executable
+
+    @property
+    def backward(self) -> Executable:
+        """The backward pass."""
+        return self.parts["backward"].executable
 
     # -- knowing -----------------------------------------------------------------------------------------------------------------
     @property
@@ -127,58 +133,52 @@ class Trained(Copied):
         return self.passes.held
 
     @property
-    def missing(self) -> str:
-        """What kernels for a CPU lack here, so that calls run the original function in torch; empty if nothing."""
-        return self.forward.missing or self.backward.missing
+    def parts(self) -> Mapping[str, Planned]:
+        """Both passes."""
+        return self._plans.parts
 
     @cached_property
     def plan(self) -> StepPlan:
         """Both passes in order, and what is saved between them."""
         saved = tuple(Buffer(s.input.name, s.dtype, s.input.shape, "output" if s.result else "temporary") for s in self.saved)
-        passes = {"forward": self.forward.plan, "backward": self.backward.plan}
         parts = [
-            Part(p, tuple(i.name for i in p.program.inputs), tuple(o.name for o in p.program.outputs), name) for name, p in passes.items()
+            Part(p.plan, p.plan.program.input_names, tuple(o.name for o in p.plan.program.outputs), name) for name, p in self.parts.items()
         ]
-        kept = {b.name: b.bytes for b in saved if b.role == "temporary"}
-        most = max(bytes_held((kept if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
-        return step_plan(self.joint.traced.program.name, self.forward.target, parts, temporary_bytes=most, saved=saved)
+        between = {b.name: b.bytes for b in saved if b.role == "temporary"}
+        most = max(bytes_held((between if p.name == "forward" else {}, p.reads, p.plan.temporary_bytes) for p in parts))
+        return step_plan(
+            self.joint.traced.program.name, self.forward.target, parts, self._plans.decisions, temporary_bytes=most, saved=saved
+        )
 
-    def __str__(self) -> str:
-        return "\n  ".join([str(self.plan), *[self.missing] * bool(self.missing)])
-
-    def __repr__(self) -> str:
-        kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
-        return f"<Trained {self.joint.traced.program.name}: {kernels}, {bytes_text(self.saved_bytes)} saved>"
-
-    def html(self) -> str:
-        """Both passes as one page of HTML, as :meth:`eqfuse.Compiled.html`, with what is saved between them."""
-        from .pages import page, page_data
-
-        return page(page_data([(self.plan, self.forward.target)]), self.plan.name)
-
-    # -- keeping -----------------------------------------------------------------------------------------------------------------
-    @property
-    def source(self) -> str:
-        """Both passes as one module that needs only torch and triton: ``run`` takes the tensors of :attr:`inputs`, of the planned sizes,
-        and what it returns has ``.backward()``."""
-        return self._module.source(plan_text(self.plan, module=True))
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
-        return tuple(self.joint.inputs)
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the source to a file that a team can keep and that tests itself, gradients included, as :meth:`eqfuse.Compiled.save`
-        does."""
-        name = self.joint.traced.program.name
-        check_place(path, name, overwrite=overwrite)
-        return write_module(path, self._module.standalone(plan_text(self.plan, module=True)), name, overwrite=overwrite)
-
-    @property
-    def _module(self) -> TrainingModule:
+    @cached_property
+    def _text(self) -> TrainingModule:
         where = {name: slot.name for name, slot in self._where.items() if isinstance(slot, _Slot)}
         return TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
+
+    def _module(self, header: str, *, tested: bool) -> str:
+        return self._text.standalone(header) if tested else self._text.source(header)
+
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str) -> AccuracyReport:
+        """Errors of results, new values of buffers and gradients, for gradients of the results that are drawn at random."""
+        program, specs = self.joint.traced.program, self.joint.traced.specs
+        given = {name: t.detach().clone() for name, t in self.bind(args, kwargs).items()}
+        device, generator = next(iter(given.values())).device, torch.Generator().manual_seed(0)
+        for name in self.joint.tangents.values():
+            given[name] = torch.randn(specs[name].shape, generator=generator).to(device, specs[name].dtype)
+        with torch.no_grad():
+            recorded = self.joint.graph(*given.values())
+        names = [n for n in (*self._text.outs, *self._text.new, *self.joint.gradients.values()) if recorded[n] is not None]
+        exact = evaluate(program, {name: in_float64(t) for name, t in given.items()})
+        kernels: Callable[[Executable], Any] = {
+            "cuda": lambda e: e.kernels, "interpret": lambda e: e.interpreted, "simulate": lambda e: e.simulated,
+        }[runner]  # fmt: skip
+        made = dict(zip(names, self._functions(kernels)["_both"](*given.values()), strict=True))
+
+        def outputs(found: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+            stored = {self._text.where[n]: found[n].detach().cpu() for n in names}
+            return taken_apart(program, [stored[name] for name in program.result_names])
+
+        return compared(runner, list(exact), outputs(made), outputs(recorded), list(exact.values()))
 
     # -- running -----------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -190,31 +190,58 @@ class Trained(Copied):
         if not torch.compiler.is_compiling() and transformed():  # torch knows how to transform the function
             return self.fn(*args, **kwargs)
         on_cpu = not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs)))
-        if on_cpu != self.request.target.on_cpu or self.missing:
+        if on_cpu != self.request.target.on_cpu or self.forward.missing or self.backward.missing:
             return self.fn(*args, **kwargs)
         shape = self._shape_of(args, kwargs)
-        found = self._variants.get(shape)
-        if found is None:
-            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
-                del self._variants[oldest]
-            found = self._variants[shape] = Trained(replace(self.request, args=args, kwargs=kwargs))
-        return found.run(lambda kernels, given: kernels(*given), args, kwargs)
+        found = self
+        if shape != self._shape:
+            found = kept(self._variants, shape, lambda: Trained(replace(self.request, args=args, kwargs=kwargs)))
+        return found._results(found._run, args, kwargs)
+
+    def eager(self, *args: Any, **kwargs: Any) -> Any:
+        """The original function."""
+        return self.fn(*args, **kwargs)
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The same by the generated Triton in Triton's interpreter, in both passes, on CPU tensors like the examples."""
-        return self.run(lambda kernels, given: kernels.interpret(*given, sanitize=sanitize), args, kwargs)
+        return self._results(self._functions(lambda e: partial(e.interpreted, sanitize=sanitize))["run"], args, kwargs)
 
-    def run(self, runner: Runner, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The results of a call.  ``runner`` runs an executable on its inputs, in both passes."""
+    def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        """The same by the numpy tile interpreter."""
+        return self._results(self._functions(lambda e: partial(e.simulated, dtype=dtype))["run"], args, kwargs)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensors that ``run`` of the source takes, by name, in order."""
         if self._shape_of(args, kwargs) != self._shape:
             raise StaticArgumentError("these arguments are not like those that were planned for", cure="optimize again for them")
         flat, own = pytree.tree_leaves((tuple(args), dict(kwargs))), held(self.fn)
-        tensors = [self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()]
-        found = list(_Passes.apply(self, runner, *tensors))
-        with torch.no_grad():
-            for name in reversed(list(self.joint.written)):
-                own[str(self.joint.inputs[name].key)].copy_(found.pop())
-        given = iter(found)
+        return {name: self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()}
+
+    @cached_property
+    def _run(self) -> Callable[..., Any]:
+        run: Callable[..., Any] = self._functions(lambda e: e.kernels)["run"]
+        return run
+
+    def _functions(self, kernels: Callable[[Executable], Any]) -> dict[str, Any]:
+        """What a saved module has, with something in the places of its kernels."""
+
+        def once(backward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(ctx: Any, *gradients: torch.Tensor) -> Any:
+                if torch.is_grad_enabled():
+                    raise TraceError(
+                        "a derivative of the backward pass is wanted (create_graph=True), and its kernels have none",
+                        where=self.name,
+                        cure="call the original function for it",
+                    )
+                return backward(ctx, *gradients)
+
+            return called
+
+        return self._text.executed(kernels, once)
+
+    def _results(self, run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the function returns, by ``run`` of the module."""
+        given = iter(run(*self.bind(args, kwargs).values()))
         flat = [value if name is None else next(given) for name, value in self.joint.results]
         return pytree.tree_unflatten(flat, self.joint.out_spec)
 
@@ -249,48 +276,3 @@ def _kind(x: Any) -> object:
     """What a plan depends on of an argument."""
     spec = spec_of(x)
     return value_key(x) if spec is None else (spec.shape, spec.dtype, bool(getattr(x, "requires_grad", False)))
-
-
-def _results(kernels: Executable, runner: Runner, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What a pass makes of tensors, by name."""
-    program: Program = kernels.program
-    made = runner(kernels, [tensors[i.name] for i in program.inputs])
-    made = list(made) if isinstance(made, tuple | list) else [made]
-    return dict(zip((r.name for r in program.results or program.outputs), arranged(program, made), strict=True))
-
-
-class _Passes(torch.autograd.Function):
-    """Both passes for autograd: the results, then the new values of buffers."""
-
-    @staticmethod
-    def forward(ctx: Any, trained: Trained, runner: Runner, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        joint = trained.joint
-        given = dict(zip(joint.inputs, tensors, strict=True))
-        made = _results(trained.forward, runner, given)
-        out: list[torch.Tensor] = []
-        for name in (*(name for name, _ in joint.results if name is not None), *joint.written.values()):
-            value = made[trained._where[name].name]
-            out.append(value.clone() if any(value is x for x in out) else value)
-        known = {**given, **{s.input.name: made[s.input.name] for s in trained.saved}}
-        names = [i.name for i in trained.backward.program.inputs if i.name in known]
-        ctx.save_for_backward(*(known[n] for n in names))
-        ctx.trained, ctx.runner, ctx.names = trained, runner, names
-        tensor_results = [k for k, (name, _) in enumerate(joint.results) if name is not None]
-        ctx.tangents = [joint.tangents.get(k) for k in tensor_results]
-        ctx.mark_non_differentiable(*(x for x, t in zip(out, [*ctx.tangents, *[None] * len(joint.written)], strict=True) if t is None))
-        return tuple(out)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        trained: Trained = ctx.trained
-        if torch.is_grad_enabled():
-            raise TraceError(
-                "a derivative of the backward pass is wanted (create_graph=True), and its kernels have none",
-                where=trained.joint.traced.program.name,
-                cure="call the original function for it",
-            )
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        given.update((name, g) for name, g in zip(ctx.tangents, grads, strict=False) if name is not None)
-        made = _results(trained.backward, ctx.runner, given)
-        found = (trained._where[name] if (name := trained.joint.gradients.get(n)) else None for n in trained.joint.inputs)
-        return None, None, *(made[slot.name] if isinstance(slot, _Slot) else None for slot in found)

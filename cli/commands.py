@@ -51,7 +51,7 @@ def optimize_command(args: argparse.Namespace) -> int:
     show_heading("program")
     print(c.program)
     show_heading("saturation")
-    for graph in c.planned.graphs:
+    for graph in c.graphs:
         print(graph.report)
     show_heading("plan")
     print(c.plan)

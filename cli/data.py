@@ -26,6 +26,6 @@ def of_saturation(report: SaturationReport) -> dict[str, Any]:
 
 def of_compiled(c: Compiled) -> dict[str, Any]:
     """Saturation and plan; of a program in regions a saturation for each different one."""
-    found = [of_saturation(graph.report) for graph in c.planned.graphs]
+    found = [of_saturation(graph.report) for graph in c.graphs]
     saturation = found[0] if len(found) == 1 else found
-    return {"program": c.program.name, "saturation": saturation, "plan": plan_data(c.plan)}
+    return {"program": c.name, "saturation": saturation, "plan": plan_data(c.plan)}

@@ -47,6 +47,6 @@ def write_graph(c: Compiled, path: Path, overwrite: bool) -> None:
     """The saturated e-graph of a program: JSON, or a picture where the name ends in ``.dot``."""
     from ..extract.interchange import interchange
 
-    graph = interchange(c.graph, c.planned.request.target)
+    graph = interchange(c.graph, c.target)
     text = dot(graph) if path.suffix == ".dot" else json.dumps(graph_data(graph), indent=1, ensure_ascii=False) + "\n"
     write_file("--graph", path, text, overwrite)

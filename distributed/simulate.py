@@ -1,29 +1,35 @@
 """A placed program on devices that are numpy arrays in one process: what a plan means, for checks of the plan.
 
-Local programs are evaluated by the reference; a move is done as its definition says, on the values of all devices.
+Local programs are evaluated by the reference, or by what is to be checked; a move is done as its definition says, on the values of all
+devices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ..ir.program import Program
 from ..ir.reference import evaluate
 from .mesh import PARTIAL, REPLICATED, Mesh
 from .plan import Local, Placed, Spread
 
 Devices = list[np.ndarray]  # what each device has, in the order of their numbers
+Compute = Callable[[Program, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # the outputs of a program from its inputs
 
 
-def simulate(placed: Placed, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of a program, whole, from whole inputs.  AssertionError where devices that have copies of an output differ."""
+def simulate(placed: Placed, inputs: Mapping[str, np.ndarray], compute: Compute = evaluate) -> dict[str, np.ndarray]:
+    """The outputs of a program, whole, from whole inputs; ``compute`` runs the local programs.
+
+    AssertionError where devices that have copies of an output differ.
+    """
     mesh = placed.mesh
     given = {i.name for i in placed.program.inputs}
     values = {name: spread(mesh, t, np.asarray(inputs[name])) for name, t in placed.tensors.items() if name in given}
     for step in placed.steps:
         if isinstance(step, Local):
-            made = [evaluate(step.program, _arguments(step, mesh, values, k)) for k in range(mesh.devices)]
+            made = [compute(step.program, _arguments(step, mesh, values, k)) for k in range(mesh.devices)]
             values |= {name: [m[name] for m in made] for name in step.makes}
         else:
             source = placed.tensors[step.source]

@@ -118,7 +118,7 @@ def trace_joint(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: s
         made |= {new[sources[k].name]: t for k, t in written.items()}
         return made | dict(zip(gradients.values(), found, strict=True))
 
-    with mode:
+    with mode, torch.fx.traceback.preserve_node_meta():  # the lines of the user, by which values are called
         graph = make_fx(joint, decomposition_table=DERIVATIVES)(*fakes, *tangents)
     named = [*(sources[k].name for k in kept), *(f"grad_{outs[k]}" for k in roots)]
     for node, label in zip((n for n in graph.graph.nodes if n.op == "placeholder"), named, strict=True):

@@ -19,20 +19,27 @@ _TYPE = re.compile(r"\btorch\.(float16|bfloat16|float32)\b")
 _FULL = torch.ops.aten.full.default
 
 
-def function_text(graph: torch.fx.Graph, name: str, lines: dict[str, None], modules: Iterable[str] = ()) -> str:
+def function_text(
+    graph: torch.fx.Graph, name: str, lines: dict[str, None], modules: Iterable[str] = (), held: dict[str, Any] | None = None,
+    owner: Any = None,
+) -> str:  # fmt: skip
     """A graph as a function, with the imports that it needs among ``lines``; calls of ``modules`` become calls of functions.
 
-    PlanError where it holds what no text says: a graph inside of it, or an object of this process.
+    PlanError where it holds what no text says: a graph inside of it, or an object of this process.  With ``held`` it is for this process:
+    what it mentions goes in there by name, attributes of ``owner`` among it.
     """
-    own = [n.target for n in graph.nodes if n.op == "get_attr"]
-    if own:
-        raise PlanError(f"{own[0]} is a graph inside of the program, which no file can have", where=name)
+    own = dict.fromkeys(str(n.target) for n in graph.nodes if n.op == "get_attr")
+    if own and held is None:
+        raise PlanError(f"{next(iter(own))} is a graph inside of the program, which no file can have", where=name)
     code = graph.python_code("self")
     text: str = code.src.strip("\n")
     at = text.index("def forward(")
     text = text[at:].replace("def forward(self, ", f"def {name}(", 1).replace("def forward(self)", f"def {name}()", 1)
     for module in modules:
         text = text.replace(f"self.{module}(", f"_{module}(")
+    if held is not None:
+        held |= {"torch": torch, **code.globals, **{f"_{target}": getattr(owner, target) for target in own}}
+        return re.sub(r"\bself\.", "_", text)
     for called, value in code.globals.items():
         if called != "torch" and re.search(rf"\b{re.escape(called)}\b", text):
             lines[_import(called, value)] = None

@@ -75,6 +75,16 @@ class Program:
     results: tuple[Result, ...] = ()  # what the outputs are arranged to, in order; none if each is a result
     strides: Mapping[str, Strides] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Those of the tensors that it takes."""
+        return tuple(i.name for i in self.inputs)
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """Those of the tensors that it returns."""
+        return tuple(r.name for r in self.results or self.outputs)
+
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Every axis, in a stable order: inputs first, then as they appear."""

@@ -10,42 +10,42 @@ import functools
 import pkgutil
 import sys
 import types
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 from ..errors import PickleError
 from .request import Request
 
-Again = Callable[..., Any]  # plans a request; given what it is a deep copy of, by its plan, if that serves
-
 
 class Copied:
-    """A pickle holds the function as pickle holds functions and modules, shapes in the places of example tensors, and the options.  A deep
-    copy has the function's deep copy, and the plan of the first where that is the same program."""
+    """What has a ``form`` that was planned for a request, or will be when it is first asked for.
 
-    request: Request
-    _again: Again
+    A pickle holds the function as pickle holds functions and modules, shapes in the places of example tensors, and the options.  A deep
+    copy has the function's deep copy, and the plan of the first where that is the same program.
+    """
+
+    form: Any
+    _waiting: tuple[Request, Any]  # of a copy: what is planned when its form is asked for, and the form of what it is a copy of
 
     @property
-    def _asked(self) -> tuple[Again, Request, Any]:
-        """How it is made once more, from what, and what it is a copy of."""
-        return self._again, _anywhere(self.request), self
+    def _asked(self) -> tuple[Request, Any]:
+        """The same for another copy."""
+        return (_anywhere(self.form.request), self.form) if "form" in self.__dict__ else self._waiting
 
     def __copy__(self) -> Self:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         return made
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Waiting:
-        again, request, model = self._asked
-        made = object.__new__(Waiting)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        request, model = self._asked
+        made = object.__new__(type(self))
         memo[id(self)] = made  # before the function, which may be a module that holds this
-        made.__setstate__((again, replace(request, fn=copy.deepcopy(request.fn, memo)), model))
+        made.__setstate__((replace(request, fn=copy.deepcopy(request.fn, memo)), model))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        again, request, _ = self._asked
+        request, _ = self._asked
         function = _function(request.fn)
         if function is not None:
             named = f"{function.__module__}:{function.__qualname__}"
@@ -58,40 +58,16 @@ class Copied:
                     where="pickle",
                     cure="optimize a function at the top level of a module, or an nn.Module; or write a module with .save(path)",
                 )
-        return object.__new__, (Waiting,), (again, request, None)
+        return object.__new__, (type(self),), (request, None)
 
-
-class Waiting(Copied):
-    """A copy that was not used yet.  What class it is then, its program decides: the function may have changed since it was copied."""
-
-    def __setstate__(self, waiting: tuple[Again, Request, Any]) -> None:
-        self.__dict__["_waiting"] = waiting
-
-    @property
-    def _asked(self) -> tuple[Again, Request, Any]:
-        waiting: tuple[Again, Request, Any] = self.__dict__["_waiting"]
-        return waiting
-
-    def _planned(self) -> Any:
-        """This object, as what was planned for it."""
-        again, request, model = self._asked
-        made = again(request, model)
-        self.__class__, self.__dict__ = type(made), made.__dict__
-        return self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._planned()(*args, **kwargs)
-
-    def __str__(self) -> str:
-        return str(self._planned())
-
-    def __repr__(self) -> str:
-        return repr(self._planned())
+    def __setstate__(self, waiting: tuple[Request, Any]) -> None:
+        self._waiting = waiting
 
     def __getattr__(self, name: str) -> Any:
-        if "_waiting" not in self.__dict__ or (name.startswith("__") and name.endswith("__")):  # what Python asks of any object
+        """What the form has beside, as the values that a training step saves."""
+        if name in ("form", "_waiting") or (name.startswith("__") and name.endswith("__")):  # what Python asks of any object
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return getattr(self._planned(), name)
+        return getattr(self.form, name)
 
 
 def _anywhere(request: Request) -> Request:

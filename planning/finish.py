@@ -23,7 +23,7 @@ def without_spills(found: Planned) -> Plan:
         plan = extracted(found.request, found.rules, found.traced, found.graph, found.choice, shares)
         return replace(plan, unsure=found.plan.unsure, written_us=found.plan.written_us)
 
-    return without_spills(found.plan, found.request.target, again, lambda plan: replace(found, plan=plan).executable.compile())
+    return without_spills(found.plan, found.request.target, again, lambda plan: replace(found, plan=plan).generated.compile())
 
 
 def refined(found: Planned) -> Planned:

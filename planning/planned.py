@@ -90,7 +90,7 @@ class Planned:
         every: Any = tuple(found[id(p)] for p in self.parts.planned)
         return ProgramExplanation(self.plan, self.parts.partition, self.parts.regions, every)
 
-    @property
+    @cached_property
     def executable(self) -> Executable:
         """The plan, to be run."""
         from ..runtime.executable import Executable

@@ -50,6 +50,8 @@ class Request:
     in_order: bool = False  # and has to be planned in the order in which it is written
     deadline: float = math.inf  # on the clock of work, of a request that is part of another
     strict: bool = False  # whether what kernels cannot compute is an error
+    training: bool = False  # whether the backward pass is planned, too
+    out_placements: Sequence[Any] | None = None  # of the results of a program across devices
     traced: Traced | None = None  # what was made of ``fn`` before
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
@@ -118,7 +120,7 @@ def _check_numbers(asked: Request) -> None:
     expect(asked.objective in OBJECTIVES, "objective", asked.objective, " or ".join(map(repr, OBJECTIVES)))
     whole = isinstance(asked.refine, int) and not isinstance(asked.refine, bool) and 0 <= asked.refine <= MOST_REFINED
     expect(whole, "refine", asked.refine, f"a number of candidates of each kernel to compile, 0 to {MOST_REFINED}; 8 is a good one")
-    for switch in ("no_spills", "strict", "tune"):
+    for switch in ("no_spills", "strict", "tune", "training"):
         expect(isinstance(getattr(asked, switch), bool), switch, getattr(asked, switch), "True or False")
 
 

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccuracyError, EqFuseError, expect
@@ -93,33 +94,43 @@ def relative_error(got: np.ndarray, exact: np.ndarray) -> tuple[float, int]:
 RUNNERS = ("auto", "cuda", "interpret", "simulate")
 
 
+def check_asked(runner: object, factor: float | None, orders: int) -> None:
+    """OptionError for what is no runner, no factor or no number of orders."""
+    expect(isinstance(runner, str) and runner in RUNNERS, "runner", runner, f"one of {', '.join(RUNNERS)}", where="accuracy")
+    good = factor is None or (isinstance(factor, Real) and not isinstance(factor, bool) and factor > 0)
+    expect(good, "factor", factor, "a number above 0, such as 2.0", where="accuracy")
+    whole = isinstance(orders, int) and not isinstance(orders, bool)
+    expect(whole and orders >= 0, "orders", orders, "how many random orders to try, 0 or more", where="accuracy")
+
+
 def measure(
-    compiled: Executable, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None, orders: int = 0
+    compiled: Executable, args: Sequence[Any], runner: str, kwargs: Mapping[str, Any] | None = None, orders: int = 0
 ) -> AccuracyReport:
     """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64.
 
     ``orders``: so many times more, eager runs with the axes that it sums over in random orders (the same ones every time).
     """
-    expect(isinstance(runner, str) and runner in RUNNERS, "runner", runner, f"one of {', '.join(RUNNERS)}", where="accuracy")
-    whole = isinstance(orders, int) and not isinstance(orders, bool)
-    expect(whole and orders >= 0, "orders", orders, "how many random orders to try, 0 or more", where="accuracy")
     given = dict(kwargs or {})
     tensors = compiled.bind_data(args, given)
-    cuda = any(t.is_cuda for t in tensors.values())
-    runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
     ours = compiled.in_order(run(*args, **given))
-    arrays = {n: _numpy(t) for n, t in tensors.items()}
-    eager = _eager(compiled, args, given)
-    exact = reference.evaluate(compiled.program, arrays)
+    exact = reference.evaluate(compiled.program, {n: in_float64(t) for n, t in tensors.items()})
     others = list(reordered(compiled, args, given, orders))
+    names = [o.name for o in compiled.program.outputs]
+    return compared(runner, names, ours, _eager(compiled, args, given), list(exact.values()), others)
+
+
+def compared(
+    runner: str, names: Sequence[str], ours: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], exact: Sequence[np.ndarray],
+    others: Sequence[Sequence[torch.Tensor]] = (),
+) -> AccuracyReport:  # fmt: skip
+    """Errors of outputs.  ``others``: what eager gives in other orders."""
     rows = []
-    for k, (o, a, b) in enumerate(zip(compiled.program.outputs, ours, eager, strict=True)):
-        e = exact[o.name]
-        mine, mine_lost = relative_error(_numpy(a), e)
-        theirs, theirs_lost = relative_error(_numpy(b), e)
-        spread = tuple(relative_error(_numpy(other[k]), e)[0] for other in others)
-        rows.append(OutputError(o.name, o.dtype.name, mine, theirs, mine_lost, theirs_lost, spread))
+    for k, (name, a, b, e) in enumerate(zip(names, ours, eager, exact, strict=True)):
+        mine, mine_lost = relative_error(in_float64(a), e)
+        theirs, theirs_lost = relative_error(in_float64(b), e)
+        spread = tuple(relative_error(in_float64(other[k]), e)[0] for other in others)
+        rows.append(OutputError(name, str(b.dtype).removeprefix("torch."), mine, theirs, mine_lost, theirs_lost, spread))
     return AccuracyReport(runner, tuple(rows))
 
 
@@ -127,7 +138,7 @@ def _eager(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, Any])
     """The outputs of the program as it is written, in order."""
     if compiled.traced.eager is not None:
         return compiled.in_order(compiled.eager(*args, **kwargs))
-    return _written(compiled, {n: _numpy(t) for n, t in compiled.bind(args, kwargs).items()})
+    return _written(compiled, {n: in_float64(t) for n, t in compiled.bind(args, kwargs).items()})
 
 
 # eager in other orders -----------------------------------------------------------------------------------------------------------------
@@ -291,7 +302,8 @@ def _cut(t: Any, shape: Sequence[int], generator: torch.Generator) -> torch.Tens
     return torch.randint(0, 2, list(shape), generator=generator).to(dtype)
 
 
-def _numpy(t: torch.Tensor) -> np.ndarray:
+def in_float64(t: torch.Tensor) -> np.ndarray:
+    """A tensor's numbers."""
     import torch
 
     t = t.detach().cpu()

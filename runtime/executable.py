@@ -5,13 +5,11 @@ It knows one plan for one set of sizes and nothing of how plans are made; :class
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -23,17 +21,13 @@ from ..ir.reference import evaluate
 from ..rewrites import verdicts
 from .composed import Composed
 from .generated import Generated
-from .writing import check_place, write_module
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from ..frontends import Traced
-    from .aot import StaticReport
     from .calls import Calls
-    from .estimates import KernelEstimate
-    from .levels import KernelLayouts
     from .ops import RegisteredOp
 
 
@@ -108,7 +102,7 @@ class Executable:
             return None
         if torch.is_grad_enabled() and self.learned:
             if not torch.compiler.is_compiling():
-                warnings.warn(self._learned_text, stacklevel=3)
+                warnings.warn(self._learned_text, stacklevel=4)
             return None
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values()):
             return self._by_operator
@@ -218,7 +212,7 @@ class Executable:
         if self._device(tensors) != self.target.device:
             return False
         if self.target.on_cpu and self.missing:
-            warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=4)
+            warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=5)
             return False
         return True
 
@@ -256,7 +250,7 @@ class Executable:
             )
 
         tensors = self.traced.bind(*args, **kwargs)
-        found = evaluate(self.program, {n: _array(t) for n, t in tensors.items()})
+        found = evaluate(self.program, {n: array(t) for n, t in tensors.items()})
         return self.traced.unflatten([torch.from_numpy(found[o.name]).to(getattr(torch, o.dtype.name)) for o in self.program.outputs])
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -293,88 +287,61 @@ class Executable:
         )  # fmt: skip
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
+    def kernels(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        """The same, in a graph of ``torch.compile``, too, by the operator."""
+        import torch
+
+        return tuple(self.op(*tensors)) if torch.compiler.is_compiling() else self.launch(tensors)
+
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits; kernels in C just run.
 
         ``sanitize`` checks bounds, undefined lanes and races.  Slow (about 0.05 ms per tile operation): use reduced sizes.
         """
+        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
+        return self.traced.unflatten(list(self.interpreted(*self._given(args, kwargs), sanitize=sanitize)))
+
+    def interpreted(self, *tensors: torch.Tensor, sanitize: bool = True) -> Sequence[torch.Tensor]:
+        """As :meth:`launch`, through the interpreter."""
         from .interpreter import interpret
         from .modules import load_module
 
-        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
-        tensors = self.bind_data(args, kwargs)
         if self.target.on_cpu:  # there is nothing between these kernels and the machine
-            return self.traced.unflatten(self._run(*(tensors[i.name] for i in self.program.inputs)))
+            return self.launch(tensors)
         module = load_module(self.generated.called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
-            found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
-        return self.traced.unflatten(list(found))
+            found: Sequence[torch.Tensor] = interpret(module, "run", *[t.cpu() for t in tensors], sanitize=sanitize)
+        return found
+
+    def _given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors of ``program.inputs``, with data."""
+        tensors = self.bind_data(args, kwargs)
+        return [tensors[i.name] for i in self.program.inputs]
 
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """The original program as a function from ``program.inputs`` to ``program.outputs``."""
         if self.traced.replay is not None:
-            return self._results(self.traced.replay(tensors))
-        return self._results(self.eager(*tensors))
+            return results_of(self.traced, self.traced.replay(tensors))
+        return results_of(self.traced, self.eager(*tensors))
 
     def in_order(self, result: Any) -> list[torch.Tensor]:
         """The tensors of a result of this program in the order of ``program.outputs``, one for each."""
-        from ..frontends.results import taken_apart
-
-        return taken_apart(self.program, self._results(result))
-
-    def _results(self, result: Any) -> list[torch.Tensor]:
-        """What kernels return of it."""
-        slots = [_Slot(k) for k in range(len(self.program.results or self.program.outputs))]
-        found = dict(zip(leaves(self.traced.unflatten(slots)), leaves(result), strict=True))
-        return [found[s] for s in slots]
+        return outputs_of(self.traced, result)
 
     def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         """The plan through the numpy tile interpreter, in float64 (or ``dtype``); outputs are torch tensors of that type."""
+        return self.traced.unflatten(list(self.simulated(*self._given(args, kwargs), dtype=dtype)))
+
+    def simulated(self, *tensors: torch.Tensor, dtype: Any = None) -> Sequence[torch.Tensor]:
+        """As :meth:`launch`, through that interpreter, of tensors of any types."""
         import numpy as np
         import torch
 
-        try:
-            kind = np.dtype(np.float64 if dtype is None else dtype).type
-        except (TypeError, ValueError):
-            kind = np.void
-        errors.expect(issubclass(kind, np.floating), "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
-        tensors = self.bind_data(args, kwargs)
-        arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
-        arrays = self.generated.simulate(arrays, kind)
-        return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
+        from ..frontends.results import arranged
 
-    def compile(self) -> list[StaticReport]:
-        """Compile every kernel ahead of time for the target's architecture; no GPU needed."""
-        return self.generated.compile()
-
-    def estimates(self) -> list[KernelEstimate]:
-        """How long every launch takes by its machine code, beside what the plan's model says; no GPU needed."""
-        return self.generated.estimates()
-
-    def layouts(self) -> list[KernelLayouts]:
-        """Who holds the tensors of every kernel at each level, as the compiler decided, and what banks make of it; no GPU needed."""
-        return self.generated.layouts()
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the generated module to a file that a team can keep: it needs only torch and triton (kernels in C: torch and a C
-        compiler, which is called when they first run), and the modules of outside implementations.  It says what it computes, and run
-        as a script it tests itself: ``run`` against ``reference``, the program as torch traced it, at small sizes if it takes such, on
-        a GPU or in Triton's interpreter, or kernels in C on the CPU.
-
-        The file is written in one step.  An earlier module of EqFuse is replaced, another file only with ``overwrite``, a link never.
-        Raises :class:`~eqfuse.errors.PlanError` if an outside implementation is defined in the script that is running, and
-        :class:`~eqfuse.errors.OptionError` if there can be no such file."""
-        check_place(path, self.program.name, overwrite=overwrite)  # the text may take a while
-        for step in self.plan.calls:
-            if step.call.entry[0] == "__main__":
-                raise errors.PlanError(
-                    f"no other program can import {step.call.entry[1]}(), which {step.rule} offers",
-                    where=step.where,
-                    cure="move it from the script into a module of its own, or leave the rule out with disable=",
-                )
-        from .standalone import standalone
-
-        return write_module(path, standalone(self.traced, self.generated), self.program.name, overwrite=overwrite)
+        arrays = {i.name: array(t) for i, t in zip(self.program.inputs, tensors, strict=True)}
+        arrays = self.generated.simulate(arrays, floating(dtype))
+        return arranged(self.program, [torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
 
 
 @dataclass(frozen=True)
@@ -384,12 +351,38 @@ class _Slot:
     position: int
 
 
+def outputs_of(traced: Traced, result: Any) -> list[torch.Tensor]:
+    """The tensors of a result of a program in the order of its outputs, one for each."""
+    from ..frontends.results import taken_apart
+
+    return taken_apart(traced.program, results_of(traced, result))
+
+
+def results_of(traced: Traced, result: Any) -> list[torch.Tensor]:
+    """What kernels return of it."""
+    slots = [_Slot(k) for k in range(len(traced.program.results or traced.program.outputs))]
+    found = dict(zip(leaves(traced.unflatten(slots)), leaves(result), strict=True))
+    return [found[s] for s in slots]
+
+
 def transformed() -> bool:
     """Whether a call is inside of a transform of ``torch.func`` or of forward-mode differentiation: what it is given may then be a batch or
     a dual number, of which a kernel would read the wrong part."""
     import torch
 
     return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+def floating(dtype: Any) -> Any:
+    """The floating type of numpy that somebody names, float64 by default."""
+    import numpy as np
+
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype).type
+    except (TypeError, ValueError):
+        kind = np.void
+    errors.expect(issubclass(kind, np.floating), "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
+    return kind
 
 
 def followed() -> bool:
@@ -407,7 +400,8 @@ def leaves(value: Any) -> list[Any]:
     return found
 
 
-def _array(t: torch.Tensor) -> np.ndarray:
+def array(t: torch.Tensor) -> np.ndarray:
+    """A tensor for numpy, which lacks small floating types."""
     import torch
 
     t = t.detach().cpu()

@@ -14,9 +14,10 @@ import linecache
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import CacheError
 from ..extract.kept import files
@@ -79,6 +80,13 @@ def load_module(source: str, purpose: Purpose, *, directory: str | Path | None =
             module = _execute(f"eqfuse_{digest}_{purpose}", path, source)
             _loaded[path, purpose] = module
         return module
+
+
+def executed(text: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    """What a text defines that mentions other ``names``: no module, for what these stand for is not said in it."""
+    found = dict(names)
+    exec(compile(text, "<eqfuse>", "exec"), found)
+    return found
 
 
 def unload_module(module: ModuleType) -> None:

@@ -5,8 +5,8 @@ Its reference is what autograd recorded of the function, at the planned sizes: r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,7 @@ from ..codegen.composed import emit
 from ..frontends.joint import Joint
 from ..frontends.printed import function_text, with_kinds
 from ..ir.program import Program
+from .modules import executed
 from .small_sizes import given_by
 from .standalone import planned_test, with_test
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .executable import Executable
 
 FORWARD, BACKWARD = "_forward", "_backward"
+ONCE = "torch.autograd.function.once_differentiable"
 
 
 def _results(program: Program) -> list[str]:
@@ -45,6 +47,11 @@ class TrainingModule:
         self.tangents = [joint.tangents.get(k) for k in flat]  # of each result
         known = {*self.inputs, *saved}
         self.kept = [i.name for i in backward.program.inputs if i.name in known]
+
+    def executed(self, kernels: Callable[[Executable], Callable[..., Any]], once: Callable[..., Any]) -> dict[str, Any]:
+        """The functions of the module, with something in the places of the kernels.  ``once`` decorates the backward pass."""
+        names = {"torch": torch, "_once": once, FORWARD: kernels(self.forward), BACKWARD: kernels(self.backward)}
+        return executed("\n\n\n".join([self.passes(), self.run()]).replace(ONCE, "_once"), names)
 
     def source(self, header: str) -> str:
         """The module, without its test."""
@@ -82,7 +89,7 @@ class TrainingModule:
             "        return results",
             "",
             "    @staticmethod",
-            "    @torch.autograd.function.once_differentiable",
+            f"    @{ONCE}",
             "    def backward(ctx, *gradients):",
             *([f"        {_tuple(self.kept)} = ctx.saved_tensors"] if self.kept else []),
             f"        found = dict(zip({_results(self.backward.program)}, {BACKWARD}({', '.join(gradient.get(t, t) for t in takes)})))",

@@ -6,48 +6,21 @@ from typing import TYPE_CHECKING
 
 from ..codegen.check import Check
 from ..codegen.composed import Spec, emit
-from ..frontends.graphs import followed
-from ..frontends.printed import function_text, reference_text
+from ..frontends.printed import reference_text
 from ..runtime.small_sizes import given_by
 from ..runtime.standalone import planned_test, with_test
+from .text import text_of
 
 if TYPE_CHECKING:
-    from .planning import Piece
     from .running import Steps
 
 
 def source(steps: Steps, header: str) -> str:
-    """The module as text; PlanError where the program holds what no text says: a function of a control flow operator, or an operator of an
-    extension without a module."""
-    lines: dict[str, None] = {}
-    functions: list[str] = []
-    plans: dict[str, Spec] = {}
-    kernels: dict[int, str] = {}  # of equal pieces those of the first
-    for name, piece in steps.pieces.items():
-        if piece.executable is None or piece.executable.unspelled:
-            functions.append(function_text(piece.graph.module.graph, f"_{name}", lines))
-            continue
-        first = kernels.setdefault(id(piece.executable.generated), f"_kernels_{name}")
-        if first == f"_kernels_{name}":
-            plans[first] = piece.executable.generated.exact_spec
-        functions.append(_caller(name, first, piece))
-    functions.append(function_text(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
+    """The module as text; PlanError where the program holds what no text says."""
+    found = text_of(steps.cut, steps.pieces, here=False)
+    plans: dict[str, Spec] = {name: e.generated.exact_spec for name, e in found.kernels.items()}
     text = header + f"\n\nrun() takes tensors of the planned sizes, {'in memory' if steps.target.on_cpu else 'on a GPU'}."
-    return emit(steps.name, text, plans, ["\n".join(lines), *functions] if lines else functions)
-
-
-def _caller(name: str, kernels: str, piece: Piece) -> str:
-    """A function that returns what the graph of a piece does from what its module returns: equal results are stored once."""
-    assert piece.executable is not None
-    program = piece.executable.program
-    count = len(program.results or program.outputs)
-    slots = piece.executable.traced.unflatten(list(range(count)))
-    seen = set[int]()
-    texts = []
-    for k in slots:
-        texts.append(f"found[{k}]" + (".clone()" if k in seen else ""))
-        seen.add(k)
-    return f"def _{name}(*tensors):\n    found = {kernels}(*tensors)\n    return ({', '.join(texts)},)"
+    return emit(steps.name, text, plans, ["\n".join(found.lines), *found.functions] if found.lines else found.functions)
 
 
 def standalone(steps: Steps, header: str, results: tuple[str, ...]) -> str:

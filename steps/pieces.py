@@ -22,7 +22,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ..frontends.capture import Captured
-from ..frontends.graphs import FlatGraph, flat_graph, followed
+from ..frontends.graphs import FlatGraph, flat_graph
 from ..frontends.readable import Readable, moves_only, views
 
 PIECE = "piece_"
@@ -256,14 +256,3 @@ def _permuted(graph: Graph, n: Node, dims: Any) -> Node:
     new = graph.call_function(torch.ops.aten.permute.default, (n, list(dims)))
     new.meta = {**_own_meta(n), "val": n.meta["val"].permute(list(dims))}
     return new
-
-
-def outer_module(found: Cut, modules: Mapping[str, torch.nn.Module]) -> GraphModule:
-    """The outer graph as a module, its pieces as these modules."""
-    root = torch.nn.Module()
-    for n in found.outer.nodes:
-        if n.op == "get_attr":
-            setattr(root, n.target, getattr(found.owner, n.target))
-    for name, module in modules.items():
-        root.add_module(name, module)
-    return GraphModule(root, followed(found.outer))

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-import torch
-
 from ..codegen.limits import check_computable
-from ..errors import AccuracyError, EqFuseError, OptionError, PlanError
+from ..errors import AccuracyError, EqFuseError, PlanError
 from ..extract.baseline import baseline
-from ..extract.names import ProgramNames
 from ..extract.plan import Decision
 from ..extract.quantities import bytes_text
-from ..extract.regions.asked import Place, shared
-from ..extract.steering import Request as Verdict
-from ..extract.steering import spoken, understood
 from ..frontends import Traced, trace
 from ..frontends.graphs import FlatGraph
 from ..ir.fingerprint import fingerprint
-from ..ir.terms import Input
-from ..planning import Planned, Request, run
+from ..planning import Planned, Request, like, run
 from ..planning.clock import shared_out
+from ..planning.several import asked, on_no_device
 from ..ranges import Range, Ranges
 from ..runtime.executable import Executable
 from ..work import RATE, now
@@ -40,20 +33,26 @@ class Piece:
 
 
 def plan_pieces(
-    pieces: Mapping[str, FlatGraph], request: Request, ranges: Ranges, crossing: Mapping[str, int], outside: Collection[str]
+    pieces: Mapping[str, FlatGraph],
+    request: Request,
+    ranges: Ranges,
+    crossing: Mapping[str, int],
+    outside: Collection[str],
+    models: Mapping[str, Planned] | None = None,
 ) -> tuple[dict[str, Piece], tuple[Decision, ...]]:
     """Each piece with a plan, and what became of verdicts that are about no piece.
 
     The work is shared out as in a program of regions (:func:`~eqfuse.planning.clock.shared_out`).  ``ranges``: whose kernels
     serve where they can; those that are new are added.  ``crossing``: the bytes that are held
     when a piece runs, which count against a limit of memory; ``outside``: the names of values that torch computes.
+    ``models``: plans of the pieces of the same graph at other sizes, whose kernels are taken; PlanError where they cannot be.
     """
     _check_limit(request, crossing)
     end = min(now() + RATE * request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
     read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
-    asked, decisions = _asked(request.fusion, read, outside)
-    keys = {name: f"{_key(t)}\n{asked.get(name, ())}" for name, t in read.items()}
+    verdicts, decisions = asked(request.fusion, {name: t.program for name, t in read.items()}, outside, "steps")
+    keys = {name: f"{_key(t)}\n{verdicts.get(name, ())}" for name, t in read.items()}
     held = {key: max(crossing[name] for name, k in keys.items() if k == key) for key in keys.values()}
     different = {key: name for name, key in reversed(keys.items())}
     weights = {key: _weight(read[name], request) for key, name in different.items()}
@@ -62,9 +61,15 @@ def plan_pieces(
     for key, until in shared_out(weights, end):
         name = different[key]
         own = replace(
-            request, fn=pieces[name], args=_on_no_device(read[name]), kwargs=None, name=None, traced=read[name], deadline=until,
-            fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
+            request, fn=pieces[name], args=on_no_device(read[name].program), kwargs=None, name=None, traced=read[name], deadline=until,
+            fusion=verdicts.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
         )  # fmt: skip
+        if models is not None:
+            if name not in models:
+                raise PlanError("the program has another structure at these sizes", where=name, cure="optimize() for these")
+            planned[key] = like(models[name], own, read[name], number=True)
+            made[key] = planned[key].executable
+            continue
         try:
             if (known := ranges.of(name, own, read[name])) is not None:
                 made[key] = known.serving(own, read[name])
@@ -91,38 +96,6 @@ def plan_pieces(
         else:  # the kernels of an equal piece, called as this one is
             found[name] = Piece(piece, replace(executable, traced=here), planned.get(keys[name]))
     return found, decisions
-
-
-def _asked(
-    requests: Sequence[Verdict], pieces: Mapping[str, Traced], outside: Collection[str]
-) -> tuple[dict[str, tuple[Verdict, ...]], tuple[Decision, ...]]:
-    """The verdicts about two values for each piece that makes both, by its name, and what became of the others.  OptionError for names
-    that there are not."""
-    names = {name: ProgramNames(t.program) for name, t in pieces.items()}
-
-    def place(own: ProgramNames) -> Place:
-        def called(value: str) -> str | None:
-            with suppress(OptionError):
-                return None if isinstance(own.term(value), Input) else value
-            return None
-
-        return called
-
-    places = [place(own) for own in names.values()]
-    for request in requests:
-        for value in spoken(request)[1:]:
-            if value not in outside and all(called(value) is None for called in places):
-                cure = f"a value of a piece: {', '.join(dict.fromkeys(x for own in names.values() for x in own.spoken))}"
-                raise OptionError(f"no step computes a value called {value!r}", where="fusion", cure=cure)
-    asked, decisions = shared(requests, places, "steps")
-    found = {name: tuple(understood(names[name], r) for r in own) for name, own in zip(names, asked, strict=True)}
-    return {name: own for name, own in found.items() if own}, decisions
-
-
-def _on_no_device(traced: Traced) -> tuple[torch.Tensor, ...]:
-    """Arguments like those of a piece."""
-    specs = (traced.specs[i.name] for i in traced.program.inputs)
-    return tuple(torch.empty_strided(s.shape, s.stride, dtype=s.dtype, device="meta") for s in specs)
 
 
 def _check_limit(request: Request, crossing: Mapping[str, int]) -> None:

@@ -1,13 +1,13 @@
-"""Steps in order: the outer graph, with kernels or Triton's interpreter in the places of its pieces."""
+"""Steps in order: the functions that a saved module has, with kernels, the interpreter or the simulator where that has kernels."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -16,34 +16,33 @@ from ..frontends.capture import Captured
 from ..frontends.readable import readable
 from ..frontends.spec import spec_of
 from ..frontends.traced import known_number
-from ..planning import Request
+from ..planning import Planned, Request
 from ..ranges import Ranges
-from ..rewrites import verdicts
-from ..runtime.interpreter import interpret
-from ..runtime.modules import load_module
+from ..runtime.executable import Executable, floating
+from ..runtime.modules import executed
 from .memory import crossing
-from .pieces import cut, outer_module
+from .pieces import cut
 from .plan import plan_of_steps
-from .planning import Piece, plan_pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .planning import plan_pieces
+from .text import Text, text_of
 
 
 class Steps:
     """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
-    among its outputs.  ``ranges``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
+    among its outputs.  ``ranges`` and ``models``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
 
-    def __init__(self, captured: Captured, request: Request, name: str, ranges: Ranges | None = None) -> None:
+    def __init__(
+        self, captured: Captured, request: Request, name: str, ranges: Ranges | None = None,
+        models: Mapping[str, Planned] | None = None,
+    ) -> None:  # fmt: skip
         self.captured, self.name, self.target = captured, name, request.target
         read = readable(captured)
         self.reason = next(iter(read.unread.values()), None)  # of what torch runs
         self.cut = cut(captured, read, name)
         self._crossing = crossing(self.cut.outer)
         outside = {x.node.name for x in self.cut.library}
-        ranges = Ranges() if ranges is None else ranges
-        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, ranges, self._crossing, outside)
-        self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
+        known = Ranges() if ranges is None else ranges
+        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, known, self._crossing, outside, models)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -57,7 +56,7 @@ class Steps:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""
-        return list(self._kernels(*self.taken(tensors)))
+        return list(self.function(*self.taken(tensors)))
 
     def taken(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Those that the steps need, which are called as :attr:`inputs` says."""
@@ -65,20 +64,38 @@ class Steps:
 
     def interpret(self, tensors: Sequence[torch.Tensor], *, sanitize: bool = True) -> list[torch.Tensor]:
         """Pieces in Triton's interpreter, on CPU tensors."""
-        return self._with(lambda p: lambda *given: _interpreted(p, given, sanitize), tensors)
+        return list(self.functions(lambda e: partial(e.interpreted, sanitize=sanitize))["run"](*self.taken(tensors)))
+
+    def simulate(self, tensors: Sequence[torch.Tensor], dtype: Any = None) -> list[torch.Tensor]:
+        """Pieces in the numpy tile interpreter, and all in one floating type."""
+        given = widened(tensors, torch.from_numpy(np.empty(0, floating(dtype))).dtype)
+        return list(self.functions(lambda e: partial(e.simulated, dtype=dtype))["run"](*self.taken(given)))
 
     def in_torch(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Every node in torch."""
-        return self._with(lambda p: p.graph.module, tensors)
+        found = self.functions(lambda e: None)
+        found |= {f"_{name}": p.graph.module for name, p in self.pieces.items()}
+        return list(found["run"](*self.taken(tensors)))
 
-    def _with(self, call: Callable[[Piece], Callable[..., Any]], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        pieces = self.pieces
+    @cached_property
+    def function(self) -> Callable[..., Sequence[torch.Tensor]]:
+        """``run`` with kernels, of the tensors of :attr:`inputs`."""
+        run: Callable[..., Sequence[torch.Tensor]] = self.functions(lambda e: e.kernels)["run"]
+        return run
 
-        class Calls(torch.fx.Interpreter):
-            def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-                return call(pieces[target])(*args)
+    @cached_property
+    def _text(self) -> Text:
+        return text_of(self.cut, self.pieces, here=True)
 
-        return list(Calls(self._kernels).run(*self.taken(tensors)))
+    def functions(self, kernels: Callable[[Executable], Any]) -> dict[str, Any]:
+        """The functions of the steps, with something in the places of kernels."""
+        names = {name: kernels(e) for name, e in self._text.kernels.items()}
+        return executed("\n\n\n".join(self._text.functions), self._text.held | names)
+
+
+def widened(tensors: Sequence[torch.Tensor], dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
+    """Copies, those of floating types in one."""
+    return [t.to(dtype, copy=True) if t.is_floating_point() else t.clone() for t in tensors]
 
 
 def steps_like(known: Steps, captured: Captured) -> Steps | None:
@@ -100,33 +117,3 @@ def _said(captured: Captured) -> object | None:
     calls = [(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in nodes]
     sources = [(n.name, s, known_number(s, captured)) for n, s in captured.sources.items()]
     return calls, str(values), str(sources), str(captured.outputs), str(captured.out_spec)
-
-
-class _Piece(torch.nn.Module):
-    """A piece that runs its kernels; one that has none runs in torch."""
-
-    def __init__(self, piece: Piece) -> None:
-        super().__init__()
-        self._piece = (piece,)  # its graph is no submodule
-
-    def forward(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
-        (piece,) = self._piece
-        if piece.executable is None or piece.executable.missing:
-            found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
-            return found
-        e = piece.executable
-        if torch.compiler.is_compiling():
-            return tuple(e.traced.unflatten(list(e.op(*tensors))))
-        return tuple(e.traced.unflatten(list(e.launch(tensors))))
-
-
-def _interpreted(piece: Piece, tensors: Sequence[torch.Tensor], sanitize: bool) -> Sequence[torch.Tensor]:
-    if piece.executable is None or piece.executable.missing:
-        found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
-        return found
-    e = piece.executable
-    if e.target.on_cpu:
-        return tuple(e.traced.unflatten(list(e.launch(tensors))))
-    module = load_module(e.generated.called_source, "interpret")
-    with verdicts.running() if e.plan.calls else nullcontext():
-        return tuple(e.traced.unflatten(list(interpret(module, "run", *tensors, sanitize=sanitize))))

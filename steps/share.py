@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from ..extract.plan import Share, Work
 from ..frontends.readable import views
+from .memory import bytes_of
 from .pieces import Cut
 from .planning import Piece
 
@@ -30,7 +30,7 @@ def work(node: Node, owner: Any) -> Work:
         return Work()
     graphs = [getattr(owner, str(a.target), None) for a in node.all_input_nodes if a.op == "get_attr"]
     inner = _sum(work(n, g) for g in graphs if isinstance(g, GraphModule) for n in g.graph.nodes if not views(n))
-    size = size_of(node.meta.get("val")) + sum(size_of(a.meta.get("val")) for a in node.all_input_nodes)
+    size = sum(map(bytes_of, (node, *node.all_input_nodes)))
     return Work(max(inner.operators, 1), max(inner.bytes, size), max(inner.flops, _flops(node)))
 
 
@@ -47,9 +47,3 @@ def _flops(node: Node) -> int:
         return 0
     args, kwargs = pytree.tree_map(lambda a: a.meta.get("val") if isinstance(a, Node) else a, (node.args, dict(node.kwargs)))
     return int(formula(*args, **kwargs, out_val=node.meta.get("val")))
-
-
-def size_of(value: Any) -> int:
-    """The bytes of tensors whose sizes are numbers."""
-    values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
-    return sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape))

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 import eqfuse
-from eqfuse.errors import OptionError, StaticArgumentError, TraceError
+from eqfuse.errors import AccuracyError, OptionError, StaticArgumentError, TraceError
 from eqfuse.extract.saving import parted
 from eqfuse.frontends.joint import trace_joint
 from eqfuse.ir.terms import Reduce
@@ -166,8 +166,31 @@ def test_what_is_refused():
     ):
         with pytest.raises(error, match=text):
             eqfuse.optimize(fn, args, target="h200", training=True)
-    with pytest.raises(OptionError, match="fusion"):
-        eqfuse.optimize(torch.relu, (x,), target="h200", training=True, fusion=[("forbid", "out", "x")])
+
+
+def weighted(q, k, v):
+    scores = q @ k.transpose(-1, -2)
+    weights = torch.softmax(scores, -1)
+    return weights @ v
+
+
+def test_options_about_kernels_are_about_those_of_a_pass():
+    args = randn(7, 5), randn(9, 5, seed=1), randn(9, 6, seed=2)
+
+    def step(**options):
+        return eqfuse.optimize(weighted, args, target="h200", training=True, time_budget=2.0, **options)
+
+    plain, apart = step(), step(fusion=[("forbid", "grad_q", "grad_k"), ("forbid", "out", "grad_k")])
+    assert "weights" in {s.input.name for s in plain.saved}, "values are called as the user calls them"
+    assert len(apart.plan.kernels) == len(plain.plan.kernels) + 1
+    held, content = (d.outcome for d in apart.plan.decisions)
+    assert held.startswith("held") and "different passes" in content
+    for verdict, text in ((("require", "out", "grad_k"), "different passes"), (("forbid", "out", "nobody"), "'nobody'")):
+        with pytest.raises(OptionError, match=text):
+            step(fusion=[verdict])
+    assert str(step(accuracy_factor=3.0)).count("within 3 times eager") == 2
+    with pytest.raises(AccuracyError, match="no plan is within"):
+        step(accuracy_factor=1e-9)
 
 
 def test_calls():

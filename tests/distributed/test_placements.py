@@ -314,8 +314,12 @@ def test_placements_that_are_none(placements, message):
 
 def test_options_about_one_program_are_refused():
     spec = DTensorSpec((8, 8), torch.float32, 2, (Shard(0),))
-    with pytest.raises(OptionError, match="fusion"):
-        eqfuse.optimize(torch.exp, (spec,), fusion=[("forbid", "a", "b")])
+    with pytest.raises(OptionError, match="memory_limit"):
+        eqfuse.optimize(torch.exp, (spec,), memory_limit=0)
+    with pytest.raises(OptionError, match="'nobody'"):
+        eqfuse.optimize(torch.exp, (spec,), fusion=[("forbid", "out", "nobody")])
+    (made,) = eqfuse.optimize(torch.exp, (spec,), target="h100", accuracy_factor=2.0).parts.values()
+    assert "within 2 times eager" in made.plan.accuracy[0]
     with pytest.raises(OptionError, match="out_placements"):
         eqfuse.optimize(torch.exp, (torch.zeros(2),), out_placements=[(Replicate(),)])
     with pytest.raises(EqFuseError, match="2 meshes"):
@@ -330,4 +334,4 @@ def test_planned_without_processes():
     c = eqfuse.optimize(cross_entropy, (x, w, t), out_placements=[(Replicate(),)])
     data = torch.randn(8, 4, dtype=torch.float64), torch.randn(16, 4, dtype=torch.float64), torch.randint(16, (8,))
     torch.testing.assert_close(c.simulate(*data), cross_entropy(*data))
-    assert "alternatives" in c.explain()
+    assert "alternatives" in str(c.explain())

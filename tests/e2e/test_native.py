@@ -131,7 +131,7 @@ def only_kernels(compiled, monkeypatch):
     def no(*args, **kwargs):
         raise AssertionError("torch runs the program")
 
-    monkeypatch.setattr(compiled, "eager", no)
+    monkeypatch.setattr(compiled.form, "eager", no)
 
 
 def test_calls_run_kernels_in_any_layout_and_size(compiled, only_kernels):

@@ -212,6 +212,21 @@ def test_other_shapes_are_planned_for(monkeypatch):
     torch.testing.assert_close(other.interpret(y), torch.sort(y.exp(), -1).values * 2)
 
 
+def test_the_same_kernels_at_other_sizes():
+    """How steps of large tensors are verified on small ones."""
+
+    def f(x):
+        return torch.sort(torch.softmax(x, -1) * 2, -1).values.exp()
+
+    def kinds(c):
+        return [[r.kind for r in k.kernel.roles.values()] for k in c.plan.kernels]
+
+    large, x = stepped(f, (torch.empty(300, 100_000, device="meta"),)), torch.randn(5, 70)
+    small = large.at(x)
+    torch.testing.assert_close(small.interpret(x), f(x))
+    assert kinds(small) == kinds(large) != kinds(stepped(f, (x,)))
+
+
 def test_exported_programs_have_their_sizes_or_symbols_for_them():
     class Sorted(torch.nn.Module):
         def forward(self, x):
@@ -222,6 +237,8 @@ def test_exported_programs_have_their_sizes_or_symbols_for_them():
     torch.testing.assert_close(fixed.interpret(X), Sorted()(X))
     with pytest.raises(ShapeError, match=r"\(9, 7\)"):
         fixed._variant((y,), {})
+    with pytest.raises(ShapeError, match=r"\(9, 7\)"):
+        fixed.at(y)
     free = torch.export.export(Sorted(), (X,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     torch.testing.assert_close(stepped(free, (y,)).interpret(y), Sorted()(y))
 
