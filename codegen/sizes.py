@@ -164,6 +164,9 @@ def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
                 elif role.kind == "resident":
                     relations.append(("<=", role.tile * part))
             found.update((Guard(a.name, sizes.source[root], *r), None) for r in relations)
+    for a, most in sizes.within.items():
+        if (root := sizes.root(a)) in sizes.source and root not in fixed:
+            found[Guard(a.name, sizes.source[root], "<=", most)] = None
     return tuple(found)
 
 
@@ -184,6 +187,7 @@ class Sizes:
     def __init__(self, spec: ModuleSpec) -> None:
         self._parent: dict[object, object] = {}
         self._fixed: set[object] = set()
+        self.within: dict[Axis, int] = {}  # axes that look at a part of a dimension of a length of its own, and how long they can be
         self._splits = dict.fromkeys(s for k in spec.kernels for s in k.kernel.splits)
         self._wholes = {as_index(outer) * inner.size + as_index(inner): a for a, outer, inner in self._splits}
         axes = [a for k in spec.kernels for a in k.kernel.roles] + [a for _, c in spec.calls for a in c.axes]
@@ -225,6 +229,12 @@ class Sizes:
             self._parent[self.root(axis)] = self.root(dimension)
             return
         if e == as_index(0) and extent > 1:  # the first position is there whatever the length
+            return
+        part = (e - e.const).as_axis()
+        if part is not None and e.const >= 0:
+            self._parent.setdefault(part, part)
+            self.within[part] = min(extent - e.const, self.within.get(part, extent))
+            self._fix(dimension)
             return
         self._fix(dimension, *e.axes())
 

@@ -257,6 +257,20 @@ def test_a_gradient_at_another_size():
         interpret(module, "run", torch.randn(8, 100))
 
 
+def test_a_part_of_a_longer_tensor_is_as_long_as_what_it_is_added_to():
+    """Embeddings of positions: one set of kernels up to the length of the table."""
+
+    def f(x, table):
+        return (x + table[2 : 2 + x.shape[0]]).exp()
+
+    c = eqfuse.optimize(f, (torch.randn(5, 8), torch.randn(40, 8)), target="cpu")
+    assert "x_rows of at most 38" in map(str, c.guards)
+    for rows in (5, 6, 13, 38):
+        x, table = torch.randn(rows, 8), torch.randn(40, 8)
+        torch.testing.assert_close(c(x, table), f(x, table))
+    assert len(c.form._range._plans) == 1
+
+
 def test_a_parameter_of_another_shape_is_planned_for(on_device):
     m = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.ReLU())
     with torch.no_grad():
