@@ -184,7 +184,7 @@ class Whole(Executable):
         super().__init__(planned.traced, planned.generated, planned.plan, planned.request.target)
         self.planned = planned  # the request, and what each stage made of it
         self._range = Range(planned)
-        self._variants: dict[Any, Executable] = {}  # this program for arguments of other shapes and layouts
+        self._variants: dict[Any, Any] = {}  # this program for arguments of other shapes and layouts
         self._layouts = program_layouts(self.program)
         self.name, self.inputs, self.names = self.program.name, self.program.input_names, self.program.result_names
 
@@ -198,7 +198,7 @@ class Whole(Executable):
         """The saturated e-graph; PlanError if the program is planned in regions, which have one each (``planned.graphs``)."""
         return self.planned.graph
 
-    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Executable, dict[str, Any] | None]:
+    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any] | None]:
         import torch
 
         try:
@@ -208,7 +208,8 @@ class Whole(Executable):
                 return self, None
             if self.planned.fixed:
                 raise
-            return self._variant(args, kwargs)._serves(args, kwargs)
+            variant = self._variant(args, kwargs)
+            return variant._serves(args, kwargs) if isinstance(variant, Executable) else (variant, None)
         layouts = self._layouts if torch.compiler.is_compiling() else layouts_of(tensors)
         if layouts == self._layouts:
             return self, tensors
@@ -224,11 +225,11 @@ class Whole(Executable):
 
         return kept(self._variants, layouts, made)
 
-    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite:
         """This program for arguments of another shape or type; found once for each."""
         return kept(self._variants, self.traced.key(args, kwargs), lambda: self._serving(args, kwargs))
 
-    def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
+    def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite:
         request = self.planned.request.on(args, kwargs)
         traced = None if request.accuracy_factor is not None else self.traced.at(args, kwargs)
         if traced is not None:
@@ -236,7 +237,7 @@ class Whole(Executable):
             with suppress(errors.ShapeError):  # a parameter of another shape has been put in since
                 found.bind(args, kwargs)
                 return found
-        return Whole(run(request))  # another program, or one that has to be tried first
+        return form_of(request)  # another program, or one that has to be tried first
 
     # what a Compiled asks ---------------------------------------------------------------------------------------------------------
     @property

@@ -24,12 +24,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
+from .egraph.run import for_kernels
 from .errors import EqFuseError
 from .extract.baseline import baseline
 from .ir.program import Program
 from .ir.sameness import same_program
 from .ir.strides import layout_kind
-from .planning import Planned, Request, anew, like, old_objects_left_alone
+from .planning import Planned, Request, active_rules, anew, like, old_objects_left_alone
 from .runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -135,8 +136,8 @@ class Range:
 
     def same(self, request: Request, traced: Traced) -> bool:
         """Whether this is the program of another graph, but for lengths, and planned by an equal request."""
-        program = self.first.traced.program
-        return self.first.request.alike(request) and same_program(program, traced.program, _sizes(traced))
+        program, rules = self.first.traced.program, for_kernels(active_rules(request))
+        return self.first.rules == rules and self.first.request.alike(request) and same_program(program, traced.program, _sizes(traced))
 
     def _limit(self, traced: Traced) -> float:
         """The ratio up to which a plan is good: what searches of all plans have left at sizes that are near, by inverse distance weighting

@@ -38,13 +38,17 @@ class Convention:
     obj: Any
     spec: Any
     leaves: tuple[Any, ...]
+    mode: bool | None = None  # whether a module was in training mode
 
     def arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The flat arguments of a call in the order of the traced one.
 
         Raises TraceError for arguments that the function does not take or tensors in another structure, StaticArgumentError where
-        something else than a tensor differs, or a default is left out that was not.
+        something else than a tensor differs, or a default is left out that was not; and where a module is in another mode.
         """
+        if training(self.obj) is not self.mode:
+            before, now = ("training", "evaluation") if self.mode else ("evaluation", "training")
+            raise StaticArgumentError(f"{self.name} was traced in {before} mode, now it is in {now} mode", cure="optimise again for it")
         flat, spec = flattened(args, kwargs)
         if spec == self.spec:
             return flat
@@ -67,7 +71,11 @@ class Convention:
         except TraceError:
             given = None
         flat, spec = flattened(args, kwargs) if given is None else pytree.tree_flatten(given)
-        return str(spec), tuple((tuple(v.shape), v.dtype, layout_of(v)) if _like_tensor(v) else value_key(v) for v in flat)
+        return (
+            training(self.obj),
+            str(spec),
+            tuple((tuple(v.shape), v.dtype, layout_of(v)) if _like_tensor(v) else value_key(v) for v in flat),
+        )
 
     # by parameter -----------------------------------------------------------------------------------------------------------------
     @cached_property
@@ -131,6 +139,11 @@ def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any]
         raise TraceError(
             "an argument has lists inside each other without an end", cure="pass tensors, in lists or dicts that hold them"
         ) from None
+
+
+def training(obj: Any) -> bool | None:
+    """Whether a module is in training mode; ``None`` for what is no module."""
+    return obj.training if isinstance(obj, torch.nn.Module) else None
 
 
 def signature_of(obj: Any) -> tuple[inspect.Signature, bool] | None:

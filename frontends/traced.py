@@ -23,7 +23,7 @@ from ..ir.terms import Input, Term, number_of
 from .aten import dims_of
 from .axis_names import size_names
 from .capture import Captured, Source, capture, capture_exported
-from .convention import Convention, flattened, shown
+from .convention import Convention, flattened, shown, training
 from .graphs import FlatGraph
 from .naming import function_name, value_names
 from .places import place_of_function
@@ -359,7 +359,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
     program = summed(replace(program, names=value_names(captured.graph, reader.values(), program.terms())))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
-    convention = Convention(name, obj, captured.in_spec, captured.leaves)
+    convention = Convention(name, obj, captured.in_spec, captured.leaves, training(obj))
     bind, held = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
     structured = in_structure(captured.out_spec)
     as_stored = slots == [(True, k) for k in range(len(stored))] and not any(copies)
@@ -398,7 +398,7 @@ def calling(captured: Captured, obj: Any, name: str) -> Calling:
     where = place_of_function(obj)
     wanted = [(s.name, s) for s in captured.sources.values()]
     constants = {name: _constant(captured, s, where) for name, s in wanted if s.kind == "constant"}
-    convention = Convention(name, obj, captured.in_spec, captured.leaves)
+    convention = Convention(name, obj, captured.in_spec, captured.leaves, training(obj))
     named, _ = _binder(convention, captured, obj, wanted, constants)
 
     def bind(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -615,7 +615,8 @@ def _binder(
             bound.update((n, t.detach().to(device) if move and t.device.type == "cpu" else t) for n, t in constants.items())
         return bound
 
-    return bind, (*holders, *((n, partial(constants.__getitem__, n)) for n in constants))
+    mode = [("its mode", partial(training, obj))] * isinstance(obj, torch.nn.Module)
+    return bind, (*holders, *((n, partial(constants.__getitem__, n)) for n in constants), *mode)
 
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:

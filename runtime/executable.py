@@ -78,7 +78,7 @@ class Executable:
         serving, tensors = self._serves(args, kwargs)
         run = None if tensors is None else serving._way(tensors)
         if tensors is None or run is None:
-            return self.eager(*args, **kwargs)
+            return (self.eager if isinstance(serving, Executable) else serving)(*args, **kwargs)
         given = [tensors[i.name] for i in serving.program.inputs]
         found = run(given)
         places = None if signed is None else self._places((args, kwargs), signed[1], serving, tensors)
@@ -87,8 +87,9 @@ class Executable:
             self._calls.keep(signed[0], lambda values: again([values[k] for k in places]))
         return found
 
-    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Executable, dict[str, torch.Tensor] | None]:
-        """What runs a call, with the tensors of its inputs; these are ``None`` where that is the original program."""
+    def _serves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, torch.Tensor] | None]:
+        """What runs a call, with the tensors of its inputs; these are ``None`` where that is the original program, or one that torch runs
+        a part of."""
         return self, self.bind(args, kwargs)
 
     def _way(self, tensors: Mapping[str, torch.Tensor]) -> Callable[[list[torch.Tensor]], Any] | None:
@@ -132,7 +133,8 @@ class Executable:
         found = {name: at[id(x)] for name, x in serving.traced.bind(*args, **kwargs).items() if id(x) in at}
         theirs = dict(serving.traced.held)
         for k, (name, _) in enumerate(self.traced.held, len(leaves)):
-            if name in theirs and theirs[name]() is values[k] and tensors[name].device == values[k].device:
+            same = name in theirs and name in tensors and theirs[name]() is values[k]
+            if same and tensors[name].device == values[k].device:
                 found[name] = k
         names = [i.name for i in serving.program.inputs]
         return [found[name] for name in names] if found.keys() >= set(names) else None

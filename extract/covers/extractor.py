@@ -324,7 +324,7 @@ class Extractor:
         """The plan of a cover; ``stopped``: why the search ended."""
         return finished(self.maker, cover, self.record, self.baseline, stopped, self.calls.not_taken(cover))
 
-    def like(self, model: Plan, margin: float) -> Plan:
+    def like(self, model: Plan, margin: float = math.inf) -> Plan:
         """The plan with the kernels of ``model`` for other extents, or those that are better by a margin."""
         made = self.maker.like(model, margin)
         return finished(self.maker, made, self.record, self.baseline, "like", model=model.launches if margin == math.inf else None)

@@ -384,6 +384,31 @@ def test_one_saturation_serves_every_target(monkeypatch):
     assert calls == [(True, None), (False, {})], "one for kernels, and one for programs"
 
 
+# what a call may change besides sizes -------------------------------------------------------------------------------------------------
+def test_a_module_in_another_mode_is_another_program():
+    """With buffers that training writes: in its steps torch does."""
+    m = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
+    other = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
+    other.load_state_dict(m.state_dict())
+    x = torch.randn(4, 8, generator=G)
+    with torch.no_grad():
+        c = eqfuse.optimize(m, (x,), target="cpu")
+        for training in (False, True, False, True):
+            m.train(training), other.train(training)
+            torch.testing.assert_close(c(x), other(x))
+    torch.testing.assert_close(m[1].running_var, other[1].running_var)
+
+
+def test_a_call_that_torch_has_to_run_in_part_is_run_in_steps():
+    def f(x, ordered=False):
+        y = torch.softmax(x, -1)
+        return torch.sort(y, -1).values if ordered else y
+
+    c = eqfuse.optimize(f, (X,), target="cpu")
+    for args in ((X, True), (X.double(),), (X,), (X, True)):
+        torch.testing.assert_close(c(*args), f(*args))
+
+
 # debugging ----------------------------------------------------------------------------------------------------------------------------
 def test_debug_at_its_maximum():
     code = "import torch, eqfuse; eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.ones(6, 40),), target='h200')"
