@@ -50,6 +50,7 @@ class Traced:
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
     held: tuple[tuple[str, Callable[[], Any]], ...] = field(default=(), repr=False)  # these and parameters: how each is looked up
+    buffers: frozenset[str] = field(default=frozenset(), repr=False)  # of these inputs, which nobody differentiates for
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
     exact: bool = field(default=False, repr=False)  # how quotients were read
     symbolic: Later = field(default=NONE, repr=False)  # sizes as symbols, traced when asked for
@@ -359,6 +360,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
     program = summed(replace(program, names=value_names(captured.graph, reader.values(), program.terms())))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
+    buffers = frozenset(i.name for i, s in inputs if s.kind == "buffer")
     convention = Convention(name, obj, captured.in_spec, captured.leaves, training(obj))
     bind, held = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
     structured = in_structure(captured.out_spec)
@@ -378,8 +380,9 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
     direct = as_stored and not arrangement
     return Traced(
-        program, bind, structured if direct else unflatten, eager, replay, specs, constants, held, convention, exact, symbolic, captured
-    )
+        program, bind, structured if direct else unflatten, eager, replay, specs, constants, held, buffers, convention, exact, symbolic,
+        captured,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -285,7 +285,7 @@ class Executable:
         text = "" if self.missing else self.generated.exact_source
         registered = register_op(
             text, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None,
-            device=self.target.device,
+            device=self.target.device, buffers=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.buffers),
         )  # fmt: skip
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 

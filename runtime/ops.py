@@ -56,13 +56,14 @@ class RegisteredOp:
 
 def register_op(
     source: str, outputs: Sequence[OutputSpec], fallback: Fallback, *, name: str = "fused", differentiable: bool = False,
-    device: str = "cuda",
+    device: str = "cuda", buffers: Sequence[int] = (),
 ) -> RegisteredOp:  # fmt: skip
     """Register the function ``run`` of a generated module, which takes tensors and returns one tensor or several.
 
     ``device``: "cuda" for kernels in Triton, "cpu" for kernels in C.  ``fallback`` computes the same function with torch operations, and is
     what runs elsewhere, and everywhere without a source.  With ``differentiable`` its
-    derivative is the backward pass on every device.  Registering one source again with one fallback returns the first registration;
+    derivative is the backward pass on every device, but for ``buffers``, inputs by position that get no gradient: torch has none for a
+    running mean.  Registering one source again with one fallback returns the first registration;
     with another fallback it is another operator: functions of one source may have captured different tensors.
     """
     qualified = f"eqfuse::{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{source_hash(source)}"
@@ -70,13 +71,14 @@ def register_op(
         known = _registered.setdefault(qualified, {})
         if fallback not in known:
             unique = f"{qualified}_{len(known)}" if known else qualified
-            known[fallback] = _register(unique, source, tuple(outputs), fallback, differentiable, device)
+            known[fallback] = _register(unique, source, tuple(outputs), fallback, differentiable, device, frozenset(buffers))
         return known[fallback]
 
 
 def _register(
-    qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool, device: str
-) -> RegisteredOp:
+    qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool, device: str,
+    buffers: frozenset[int],
+) -> RegisteredOp:  # fmt: skip
     def in_torch(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return _fresh([r.contiguous() for r in _listed(fallback(*tensors))], tensors)  # as kernels store them, and fake tensors say
 
@@ -96,7 +98,7 @@ def _register(
     op.register_fake(on_fake)
     _register_vmap(op, on_fake)
     if differentiable:
-        _register_backward(qualified, op, fallback, outputs)
+        _register_backward(qualified, op, fallback, outputs, buffers)
     return RegisteredOp(qualified, op)
 
 
@@ -116,11 +118,14 @@ def _register_vmap(op: Any, on_fake: Callable[..., list[torch.Tensor]]) -> None:
     op.register_vmap(in_turn)
 
 
-def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tuple[OutputSpec, ...]) -> None:
+def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tuple[OutputSpec, ...], buffers: frozenset[int]) -> None:
     """Backward is an operator, too: opaque to tracing, so that the derivative of ``fallback`` is taken when it runs."""
 
+    def varying(tensors: Sequence[torch.Tensor]) -> list[int]:
+        return [i for i, t in enumerate(tensors) if t.is_floating_point() and i not in buffers]
+
     def pull_back(tensors: list[torch.Tensor], cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-        floating = [i for i, t in enumerate(tensors) if t.is_floating_point()]
+        floating = varying(tensors)
 
         def of_floating(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
             arguments = list(tensors)
@@ -133,7 +138,7 @@ def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tup
         return _fresh([g.contiguous() for g in pull(tuple(cotangents))], [*tensors, *cotangents])
 
     def fake(tensors: list[torch.Tensor], cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-        return [t.new_empty(t.shape) for t in tensors if t.is_floating_point()]
+        return [tensors[i].new_empty(tensors[i].shape) for i in varying(tensors)]
 
     schema = "(Tensor[] tensors, Tensor[] cotangents) -> Tensor[]"
     backward = torch.library.custom_op(f"{qualified}_backward", pull_back, mutates_args=(), schema=schema)
@@ -150,8 +155,8 @@ def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tup
             for c, spec in zip(cotangents, outputs, strict=True)
             if spec.dtype.is_floating_point
         ]
-        found = iter(backward(tensors, given))
-        return [next(found) if t.is_floating_point() else None for t in tensors]
+        found = dict(zip(varying(tensors), backward(tensors, given), strict=True))
+        return [found.get(i) for i in range(len(tensors))]
 
     op.register_autograd(differentiate, setup_context=setup)
 

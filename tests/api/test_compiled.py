@@ -399,6 +399,14 @@ def test_a_module_in_another_mode_is_another_program():
     torch.testing.assert_close(m[1].running_var, other[1].running_var)
 
 
+def test_a_gradient_past_buffers_that_have_none():
+    m = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
+    x = torch.randn(4, 8, generator=G)
+    c = eqfuse.optimize(m, (x,), target="cpu")
+    wanted = torch.autograd.grad(m(x).square().sum(), list(m.parameters()))
+    torch.testing.assert_close(torch.autograd.grad(c(x).square().sum(), list(m.parameters())), wanted)
+
+
 def test_a_call_that_torch_has_to_run_in_part_is_run_in_steps():
     def f(x, ordered=False):
         y = torch.softmax(x, -1)
