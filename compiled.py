@@ -234,7 +234,7 @@ class Whole(Executable):
         traced = None if request.accuracy_factor is not None else self.traced.at(args, kwargs)
         if traced is not None:
             found = self._range.serving(request, traced)
-            with suppress(errors.ShapeError):  # a parameter of another shape has been put in since
+            with suppress(errors.ShapeError, errors.StaticArgumentError):  # another parameter, or none, has been put in since
                 found.bind(args, kwargs)
                 return found
         return form_of(request)  # another program, or one that has to be tried first

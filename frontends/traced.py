@@ -584,7 +584,7 @@ def _binder(
             table = exported.constants if source.key in exported.constants else exported.state_dict
             return lambda: table[source.key]
         *path, last = str(source.key).split(".")
-        get = operator.attrgetter(str(source.key))
+        get = _attribute(str(source.key))
 
         def found() -> Any:
             """The attribute, without asking each module for what is no attribute of it at first."""
@@ -592,9 +592,12 @@ def _binder(
             try:
                 for part in path:
                     module = module._modules[part]
-                return (module._parameters if source.kind == "parameter" else module._buffers)[last]
-            except KeyError:  # it has become something else
-                return get(obj)
+                value = (module._parameters if source.kind == "parameter" else module._buffers)[last]
+            except (KeyError, AttributeError):  # it has become something else
+                value = get(obj)
+            if value is None:
+                raise StaticArgumentError(f"{name} has no {source.key} any more", cure="optimise again for it")
+            return value
 
         return found
 
@@ -620,6 +623,19 @@ def _binder(
 
     mode = [("its mode", partial(training, obj))] * isinstance(obj, torch.nn.Module)
     return bind, (*holders, *((n, partial(constants.__getitem__, n)) for n in constants), *mode)
+
+
+def _attribute(path: str) -> Callable[[Any], Any]:
+    """What an object has by a path of names, or ``None``."""
+    get = operator.attrgetter(path)
+
+    def found(obj: Any) -> Any:
+        try:
+            return get(obj)
+        except AttributeError:
+            return None
+
+    return found
 
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:

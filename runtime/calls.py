@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import torch
 
+from ..errors import StaticArgumentError
 from ..frontends.convention import PLAIN
 from ..frontends.spec import value_key
 
@@ -47,7 +48,7 @@ class Calls(dict[object, Call]):
                 (v.shape, v.stride(), v.dtype, v.device, v.requires_grad, v.is_neg()) if type(v) in TENSORS else value_key(v)
                 for v in values
             ]
-        except RuntimeError:  # a tensor without strides; a list that is in itself
+        except (RuntimeError, StaticArgumentError):  # a tensor without strides; a list that is in itself; a parameter that is gone
             return None
         return (torch.is_grad_enabled(), structure, tuple(facts)), values
 

@@ -399,6 +399,24 @@ def test_a_module_in_another_mode_is_another_program():
     torch.testing.assert_close(m[1].running_var, other[1].running_var)
 
 
+def test_a_module_of_which_parts_were_exchanged_is_another_program():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    m, x = Model(), torch.randn(4, 8, generator=G)
+    first = m.inner
+    with torch.no_grad():
+        c = eqfuse.optimize(m, (x,), target="cpu")
+        for inner in (first, torch.nn.Linear(8, 8, bias=False), torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()), first):
+            m.inner = inner
+            torch.testing.assert_close(c(x), m(x))
+
+
 def test_a_gradient_past_buffers_that_have_none():
     m = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
     x = torch.randn(4, 8, generator=G)
