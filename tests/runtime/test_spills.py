@@ -14,7 +14,7 @@ from eqfuse.errors import CompileError, PlanError
 from eqfuse.extract.objective import TIE
 from eqfuse.planning import run
 from eqfuse.runtime import spills
-from eqfuse.runtime.executable import Executable
+from eqfuse.runtime.generated import Generated
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -63,7 +63,7 @@ def compiler(monkeypatch):
             Report = dataclasses.make_dataclass("Report", ["spill_bytes", "arch"])
             return [Report(spilled(len(seen), k), c.target.arch) for k in c.plan.kernels]
 
-        monkeypatch.setattr(Executable, "compile", reports)
+        monkeypatch.setattr(Generated, "compile", reports)
         return seen
 
     return install
@@ -131,7 +131,7 @@ def test_a_kernel_that_does_not_compile_is_an_error(monkeypatch):
     def fails(c):
         raise CompileError("no such instruction", where="kernel")
 
-    monkeypatch.setattr(Executable, "compile", fails)
+    monkeypatch.setattr(Generated, "compile", fails)
     with pytest.raises(CompileError, match="no such instruction"):
         planned()
 
