@@ -67,7 +67,8 @@ class Calls:
         best: Cover | None = None
         for more in ((), self.points.worth_storing):
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
-            limit = known.us if known is not None and all(o.by == NAME for o in using.values()) else math.inf
+            many = len(self.maker.offers) > 1 and all(o.by == NAME for o in using.values())  # of one the plan says what it takes
+            limit = known.us if known is not None and many else math.inf
             rough = self.maker.roughly_below(limit, lambda us, p=points: self.maker.chain(p, described, using, limit=us))  # type: ignore[misc]
             found = self.maker.chain(points, described, using, limit=limit) if rough else BEATEN
             asked = [added] if added is not None else using.values()
@@ -77,7 +78,8 @@ class Calls:
                 best = found if best is None or found.us < best.us else best
             elif added is not None:
                 self.record.failed(f"{added.by} outside", found.reason)
-                self.refused[_key(added)] = found.reason if added.by in found.reason else f"{added.by}: {found.reason}"
+                said = spoken(added) if found.beaten else added.by
+                self.refused[_key(added)] = found.reason if added.by in found.reason else f"{said}: {found.reason}"
         if best is not None and added is not None:
             before = self.offered.get(_key(added))
             if before is None or best.us < before[1].us:
