@@ -89,7 +89,7 @@ test: $(READY) ## the tests that say most for their time (tests/quick.py); FOR=r
 test-rest: $(READY) ## most of the others: once more for other types, data and devices
 	@$(PYTEST) -m "exhaustive and not combination" $(ARGS)
 
-test-combinations: $(READY) ## combinations of what others look at one by one, and what takes longest
+test-combinations: $(READY) ## what CI leaves out: combinations of what others look at one by one, and what takes longest
 	@$(PYTEST) -m combination $(ARGS)
 
 test-all: export EQFUSE_TEST_FOR := $(FOR)
@@ -112,7 +112,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test ## lint, types and tests: what CI runs
+check: lint types test test-rest ## lint, types and tests: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)

@@ -52,4 +52,4 @@ def test_ci_runs_the_make_targets():
     text = (ROOT / ".ci" / "run").read_text()
     assert text.startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text
-    assert re.findall(r"^make ([\w-]+)", text, flags=re.MULTILINE) == ["setup", "lint", "types", "test"]
+    assert re.findall(r"^make ([\w-]+)", text, flags=re.MULTILINE) == ["setup", "lint", "types", "test", "test-rest"]
