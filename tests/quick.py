@@ -6,7 +6,7 @@ type, a target, a kind of data).  The tests of a function are taken in the order
 than a price.  So a product of programs, types and data becomes a few of its tests in which each of them is there once; what is
 cheap stays, and what is dear and says little is left to ``make test-all``.
 
-``make test-rest`` takes others by the same order at a higher price, where that a function runs at all counts for more.  What is left says
+``make test-rest`` takes others by the same order at a price of its own, where that a function runs at all counts for more.  What is left says
 least for its time: another combination of a program, a type and a target that each occur elsewhere; and the functions of which
 each test takes longer than all that (:data:`RARELY` facts).  ``make test-combinations`` runs these.
 
@@ -99,8 +99,9 @@ def marks(items: Iterable[Any]) -> dict[Any, list[str]]:
     found: dict[Any, list[str]] = {}
     for tests in functions.values():
         free = {t: known for t, known in tests.items() if not _by_hand(t)}
-        combinations = set(tests) - chosen(tests, prices["rest"], RARELY)
-        for t in {*(set(free) - chosen(free, prices["quick"])), *combinations}:
+        quick = chosen(free, prices["quick"])
+        combinations = set(tests) - chosen(tests, prices["rest"], RARELY) - quick
+        for t in {*(set(free) - quick), *combinations}:
             found[t] = ["exhaustive", *["combination"] * (t in combinations)]
     return found
 
