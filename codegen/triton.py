@@ -486,6 +486,8 @@ class KernelPrinter:
             for p in parts:
                 sign = ("-" if c < 0 else "") if not text else " - " if c < 0 else " + "
                 text += sign + (p if abs(c) == 1 else f"{abs(c)} * {p}")
+        if e.data is not None:
+            text += f"{' + ' * bool(text)}{self.name(e.data)}"
         return f"{text} {'+-'[const < 0]} {abs(const)}" if text and const else text or str(const)
 
     def one_loop(self, s: Loop, head: str, inplace: dict[str, str], first: str = "") -> None:
@@ -527,8 +529,8 @@ class KernelPrinter:
     def expression(self, s: Statement) -> str:
         """The right-hand side of a statement."""
         if isinstance(s, Let):
-            whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
-            whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
+            values = [a for a in s.args[s.op == "where" :] if isinstance(a, Value)]
+            whole = all(a.dtype.kind == "int" for a in values or (s.dst,))
             spelling = operation(s.op).spellings["triton"]
             rounded_once = self.exact or operation(s.op).selects  # what rounds nothing has no other digits, and keeps the sign of a zero
             text = rounded_once and s.dst.dtype.is_float and spelling.exact or spelling.text

@@ -11,7 +11,7 @@ from ..ir.terms import Term
 from ..tiles.kernel import Buffer, Kernel, buffer_text
 from ..tiles.outside import OutsideCall
 from ..tiles.program import TileProgram
-from ..tiles.walk import shares
+from ..tiles.walk import skipped
 from .quantities import bytes_text, plural
 from .refined import Refined
 from .targets import Target
@@ -395,7 +395,7 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str], *, on
     if blocks := sorted({p.buffer for p in k.tiles.parameters if p.kind == "descriptor" and p.buffer}):
         lines.append(f"    copies  {', '.join(called.get(b, b) for b in blocks)} in blocks by tensor descriptors")
     passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
-    passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
+    passes += "".join(f"; {said}" for said in skipped(k.tiles))
     passes += "".join(f"; the tiles of {b.axis.name} from the last to the first, for the last have most steps" for b in k.tiles.backwards)
     lines.append(f"    loops   {passes}")
     lines.append(

@@ -240,4 +240,5 @@ class _Cut:
             widened=frozenset(now[t] for t in whole.widened if t in now and t not in given),
             results=() if plain else results,
             strides={i.name: whole.strides[i.name] for i in inputs if i.name in whole.strides},
+            samples={i.name: whole.samples[i.name] for i in inputs if i.name in whole.samples},
         )

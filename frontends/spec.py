@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
 from ..ir.dtypes import INPUTS, DType
+from ..ir.samples import Sample
 from ..ir.strides import layout_kind
 
 _TORCH = {name: getattr(torch, name) for name in INPUTS}
@@ -21,12 +22,14 @@ ANYWHERE = "any"  # wherever the other arguments are
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor argument without data.  ``strides`` (in elements) default to contiguous."""
+    """A tensor argument without data.  ``strides`` (in elements) default to contiguous; ``sample``: what integers are to be expected, as
+    :func:`eqfuse.lengths_like` makes it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     strides: tuple[int, ...] | None = None
     device: str = ANYWHERE
+    sample: Sample | None = field(default=None, compare=False, repr=False)
 
     @property
     def stride(self) -> tuple[int, ...]:
@@ -70,12 +73,19 @@ def spec_of(x: Any) -> TensorSpec | None:
             )
         if x.layout != torch.strided:
             raise TraceError(f"a {x.layout} tensor has no strides", cure="pass a dense tensor: .to_dense()")
-        return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device))
+        return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device), _sample(x))
     try:
         shape, dtype = tuple(int(n) for n in x.shape), x.dtype
     except Exception:  # whatever it is, it is not like a tensor
         return None
     return TensorSpec(shape, torch_dtype(dtype))
+
+
+def _sample(x: torch.Tensor) -> Sample | None:
+    """What integers a tensor has, where they may be lengths or offsets."""
+    if x.dtype not in (torch.int32, torch.int64) or type(x) is not torch.Tensor or x.device.type == "meta":
+        return None
+    return None if torch.compiler.is_compiling() else Sample.of(x.detach().cpu().numpy())
 
 
 _ITSELF = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, torch._subclasses.FakeTensor)

@@ -18,6 +18,7 @@ from ..ir.dtypes import STORED
 from ..ir.gathers import summed
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
+from ..ir.samples import Sample, compared
 from ..ir.strides import Strides, known_strides
 from ..ir.terms import Input, Term, number_of
 from .aten import dims_of
@@ -90,7 +91,7 @@ class Traced:
         for name, position in self.arguments.items():
             leaves[position] = specs[name]
         convention = None if self.convention is None else replace(self.convention, leaves=tuple(leaves))
-        program = replace(self.program, strides=_strides(self.program.inputs, specs))
+        program = replace(self.program, strides=_strides(self.program.inputs, specs), samples=_samples(self.program, specs))
         return replace(self, program=program, specs=specs, convention=convention)
 
     def at(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced | None:
@@ -200,6 +201,12 @@ def _strides(inputs: Sequence[Input], specs: Mapping[str, TensorSpec]) -> dict[s
     """How inputs lie in memory that have gaps, repeat elements, or are in another order."""
     found = {i.name: known_strides(i.shape, specs[i.name].stride) for i in inputs}
     return {name: strides for name, strides in found.items() if strides is not None}
+
+
+def _samples(program: Program, specs: Mapping[str, TensorSpec]) -> dict[str, Sample]:
+    """What examples of lengths and offsets have."""
+    found = {i.name: specs[i.name].sample for i in compared(program.terms())}
+    return {name: sample for name, sample in found.items() if sample is not None}
 
 
 _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-entrant, for a traced function may call what traces
@@ -358,7 +365,8 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     specs = {i.name: _spec(captured, s) for i, s in inputs}
     given = tuple(i for i, _ in inputs)
     program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
-    program = summed(replace(program, names=value_names(captured.graph, reader.values(), program.terms())))
+    program = replace(program, samples=_samples(program, specs), names=value_names(captured.graph, reader.values(), program.terms()))
+    program = summed(program)
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     buffers = frozenset(i.name for i, s in inputs if s.kind == "buffer")
     convention = Convention(name, obj, captured.in_spec, captured.leaves, training(obj))

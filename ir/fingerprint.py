@@ -23,7 +23,8 @@ def spelled(program: Program) -> str:
 
 
 def _text(program: Program, numbers: _Numbers) -> str:
-    lines = [f"in {i.dtype.name} {numbers.layout(i.layout)} {program.strides.get(i.name, '')}".rstrip() for i in program.inputs]
+    known = {i.name: [x for x in (program.strides.get(i.name), program.samples.get(i.name)) if x is not None] for i in program.inputs}
+    lines = [" ".join(("in", i.dtype.name, numbers.layout(i.layout), *map(str, known[i.name]))) for i in program.inputs]
     lines += [numbers.line(t) for t in program.terms() if not isinstance(t, Input)]
     lines += [f"out {numbers.term[o.term]} {o.dtype.name} {numbers.layout(o.layout)}" for o in program.outputs]
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from ..errors import ShapeError, expect
 from .dtypes import DType, float32
 from .index import Axis
 from .printing import axes_text, expression
+from .samples import Sample
 from .strides import Strides, footprint
 from .terms import Const, Extent, Gather, Input, Reduce, Scan, Term, View, postorder
 
@@ -63,7 +64,8 @@ class Program:
     execution (a name that is assigned twice has two).  Both are for messages and questions; they carry no meaning.
     ``widened``: values of 16-bit type that are kept in float32 between kernels, since nobody wrote them and their type may not hold them;
     inputs among them are tensors of float32.
-    ``strides``: how inputs lie in memory, by name; the others without gaps (:mod:`.strides`).  They change what a plan costs alone.
+    ``strides``: how inputs lie in memory, by name; the others without gaps (:mod:`.strides`).  They change what a plan costs alone,
+    as ``samples`` do: what integers inputs have that lengths and offsets may be, by name (:mod:`.samples`).
     """
 
     name: str
@@ -74,6 +76,7 @@ class Program:
     widened: frozenset[Term] = field(default=frozenset(), compare=False, repr=False)
     results: tuple[Result, ...] = ()  # what the outputs are arranged to, in order; none if each is a result
     strides: Mapping[str, Strides] = field(default_factory=dict, compare=False, repr=False)
+    samples: Mapping[str, Sample] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.nodes import Operation
 from ..ir.program import Program
+from ..ir.samples import Sample
 from ..ir.strides import Strides, contiguous_strides, footprint, nearest_first
 
 
@@ -55,7 +56,7 @@ class Buffer:
     would give the value, which is kept in a wider one because the narrow one may not hold it.  ``result``: of a value that is none of the
     program's, such as a part of one, the widest type that results have.  ``unit``: where it is part of a longer row, how many elements
     surely divide where its own rows start; 0 for as many as they have.  ``strides``: those that are planned for, in elements; ``None`` for
-    no gaps."""
+    no gaps.  ``sample``: what integers it is planned for."""
 
     name: str
     dtype: DType
@@ -65,6 +66,7 @@ class Buffer:
     unit: int = 0
     strides: Strides | None = None
     result: DType | None = None
+    sample: Sample | None = None
 
     @property
     def bytes(self) -> int:
@@ -97,7 +99,12 @@ def input_buffers(program: Program) -> dict[str, Buffer]:
     """The tensors that a program is given."""
     return {
         i.name: Buffer(
-            i.name, program.kept(i), i.shape, narrow=i.dtype if i in program.widened else None, strides=program.strides.get(i.name)
+            i.name,
+            program.kept(i),
+            i.shape,
+            narrow=i.dtype if i in program.widened else None,
+            strides=program.strides.get(i.name),
+            sample=program.samples.get(i.name),
         )
         for i in program.inputs
     }

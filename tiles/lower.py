@@ -54,7 +54,7 @@ from .program import (
     Value,
 )
 from .quotients import product
-from .skipping import skip
+from .skipping import Skipping
 from .spec import check_tiles
 
 
@@ -98,7 +98,8 @@ class Lowering(Builder):
             self._store(i)
         body = close(self.root)
         if not self.kernel.exact:
-            body = skip(body, {name for name, b in self.kernel.buffers.items() if b.role == "temporary"})
+            temporary = {name for name, b in self.kernel.buffers.items() if b.role == "temporary"}
+            body = Skipping(temporary, self.dims, self.value).program(body, self.fixed)
         made = TileProgram(self.kernel, self.dims, self.fixed, body, self.facts.split)
         if self.kernel.lanes:
             made = by_lanes(made)

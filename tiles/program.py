@@ -322,10 +322,11 @@ class Accumulator:
 @dataclass(frozen=True)
 class Edge:
     """A position on the axis of a loop: ``const`` plus multiples of positions of other bindings, (binding, coefficient, last), each at
-    the first lane of its tile or at the last one."""
+    the first lane of its tile or at the last one, plus ``data``: a number that the statements around the loop have made."""
 
     terms: tuple[tuple[Binding, int, bool], ...]
     const: int
+    data: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -398,6 +399,13 @@ class Loop:
     def bounds(self) -> tuple[Bound, ...]:
         """All bounds that say which tiles it visits."""
         return self.starts + self.stops + (self.clear.starts + self.clear.stops if self.clear is not None and self.part else ())
+
+    @property
+    def edges(self) -> tuple[Value, ...]:
+        """What its bounds and those of its clear stretch are made of, beside positions."""
+        clear = () if self.clear is None else self.clear.starts + self.clear.stops
+        data = (e.data for b in (*self.starts, *self.stops, *clear) for e in edges_of(b))
+        return tuple(dict.fromkeys(v for v in data if v is not None))
 
 
 Statement = (
@@ -536,14 +544,15 @@ def uses(s: Statement) -> tuple[Value, ...]:
         inner = {v.name for t in s.body for v in defines(t)} | {a.old.name for a in s.accumulators}
         found = {v.name: v for t in s.body for v in uses(t) if v.name not in inner}
         found.update({v.name: v for a in s.accumulators for v in (a.new, a.start) if v is not None and v.name not in inner})
+        found.update({v.name: v for v in s.edges})
         return tuple(found.values())
     return (s.src,)
 
 
 def direct_uses(s: Statement) -> tuple[Value, ...]:
-    """What a statement reads; for a loop, the values that its accumulators start from and take at the end of a step."""
+    """What a statement reads; for a loop, its edges and the values that its accumulators start from and take at the end of a step."""
     if isinstance(s, Loop):
-        return tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
+        return s.edges + tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
     return uses(s)
 
 
@@ -589,7 +598,8 @@ def _bound(b: Bound) -> str:
 
 
 def _edge(e: Edge) -> str:
-    return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
+    data = () if e.data is None else (e.data.name,)
+    return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), *data, str(e.const)])
 
 
 def statement_text(s: Statement) -> str:

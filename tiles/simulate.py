@@ -161,18 +161,19 @@ class _Simulation:
             start: np.ndarray = np.full([d.size for d in a.old.dims], a.old.dtype.number(a.identity), kind)
             env[a.old.name] = start if a.start is None else env[a.start.name]
         b = s.binding
-        for at in self.visits(s):
+        for at in self.visits(s, env):
             self.start[b.name] = at
             inner = dict(env)
             self.block(s.body, inner, {a.new.name: a.old.name for a in accumulators if a.inplace})
             for a in accumulators:
                 env[a.old.name] = inner[a.new.name]
 
-    def visits(self, s: Loop) -> list[int]:
+    def visits(self, s: Loop, env: Mapping[str, np.ndarray]) -> list[int]:
         """The starts of the tiles that the loop visits."""
 
         def position(e: Edge) -> int:
-            return e.const + sum(c * (self.start[b.name] + (b.tile - 1) * last) for b, c, last in e.terms)
+            data = 0 if e.data is None else int(env[e.data.name])
+            return e.const + data + sum(c * (self.start[b.name] + (b.tile - 1) * last) for b, c, last in e.terms)
 
         tile = s.binding.tile
         r = reach(s, tile, s.binding.axis.size, lambda b: evaluated(b, position, min, max))

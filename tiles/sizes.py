@@ -17,6 +17,7 @@ from ..ir.strides import MOST_UNIT, SECTOR_BYTES, spread
 from .kernel import Buffer, Role
 from .program import Access, Binding, Bound, Dim, Edge, Load, Loop, Store, TileProgram, Value, edges_of, evaluated
 from .reach import reach
+from .sampled import Sampled
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
@@ -73,6 +74,7 @@ class Sizes:
         self._wide = wide
         self._elements: dict[str, int] = {}  # value name -> lanes
         self._taken: dict[tuple[int, frozenset[str]], float] = {}
+        self._sampled = Sampled(program)
 
     def elements(self, v: Value) -> int:
         """Number of lanes, padding included."""
@@ -95,7 +97,7 @@ class Sizes:
         steps = self.steps(loop.binding)
         if not steps or not loop.bounds:
             return 1.0
-        over = _over(loop)
+        over = self._over(loop)
         if not all(map(self.steps, over)):
             return 1.0  # no program runs it
         ragged = frozenset(b.name for b in (*over, loop.binding) if b.name in along and b.axis.size % self.roles[b.axis].tile)
@@ -103,6 +105,25 @@ class Sizes:
         if key not in self._taken:
             self._taken[key] = self._share(loop, steps, over, ragged)
         return self._taken[key]
+
+    def reached(self, loop: Loop, along: Collection[str]) -> float:
+        """The share of what an access along some bindings may read that any step of a loop reads, on average, where data say how far it
+        goes; what different programs read of it is taken to overlap if they begin at one place, and as little as it may if not."""
+        over = self._over(loop)
+        if not loop.edges or not self.steps(loop.binding) or not all(map(self.steps, over)):
+            return 1.0
+        others = tuple(k for k, b in enumerate(over) if b.name not in along)
+        _, _, taken = self._visits(loop, over)
+        apart = math.prod(self.steps(over[k]) for k in others) if loop.starts else 1
+        most = taken.mean(axis=others, keepdims=True) * apart if loop.starts else taken.max(axis=others, keepdims=True, initial=0)
+        return min(1.0, float(np.mean(np.minimum(most / self.steps(loop.binding), 1.0))))
+
+    def said_by(self, loop: Loop) -> tuple[list[str], bool]:
+        """The buffers whose data say how far a loop goes, and whether there is an example of all of them."""
+        bounds = (e.data for b in (*loop.starts, *loop.stops) for e in edges_of(b))
+        data = [v for v in bounds if v is not None]
+        names = [b for v in data for b in self._sampled.buffers(v)]
+        return list(dict.fromkeys(names)), all(self._sampled.over(v) is not None for v in data)
 
     def clear(self, loop: Loop) -> float:
         """Of the steps that a loop takes, the share in its clear stretch, on average."""
@@ -112,15 +133,16 @@ class Sizes:
         key = id(loop), frozenset(("clear",))
         if key not in self._taken:
             whole = replace(loop, part="whole")
-            over = _over(whole)
+            over = self._over(whole)
             usable = self.steps(loop.binding) and all(map(self.steps, over))
             self._taken[key] = self._share(whole, self.steps(loop.binding), over, ()) / taken if usable else 0.0
         return self._taken[key]
 
     def along(self, loop: Loop, b: Binding) -> np.ndarray | None:
-        """The steps that a loop takes on average in each tile of a binding (or in a sample); ``None`` if they do not depend on it."""
-        over = _over(loop)
-        if b not in over or not self.steps(loop.binding) or not all(map(self.steps, over)):
+        """The steps that a loop takes on average in each tile of a binding (or in a sample); ``None`` if they do not depend on it, but on
+        data."""
+        over = self._over(loop)
+        if b not in _placed(loop) or not self.steps(loop.binding) or not all(map(self.steps, over)):
             return None
         _, _, taken = self._visits(loop, over)
         return np.mean(np.moveaxis(taken, over.index(b), 0).reshape(taken.shape[over.index(b)], -1), axis=1)
@@ -132,18 +154,43 @@ class Sizes:
         tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
         at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
         where = {b.name: p for b, p in zip(over, at, strict=True)}
+        apart = {
+            b.name: (t * tile[b.name]).reshape([-1 if i == k else 1 for i in range(len(over))])
+            for k, (b, t) in enumerate(zip(over, tiles, strict=True))
+        }
+        sizes = {a: r.tile for a, r in self.roles.items()}
 
         def edge(e: Edge) -> np.ndarray:
-            return np.asarray(e.const + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
+            data = 0 if e.data is None else self._sampled.number(e.data, sizes, apart)
+            return np.asarray(e.const + data + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
 
         def position(b: Bound) -> np.ndarray:
             return evaluated(b, edge, np.minimum, np.maximum)
 
-        mine = self.roles[loop.binding.axis].tile
-        r = reach(loop, mine, np.asarray(loop.binding.axis.size), position, np.minimum, np.maximum)
+        mine, size = self.roles[loop.binding.axis].tile, np.asarray(loop.binding.axis.size)
+        r = reach(self._known(loop), mine, size, position, np.minimum, np.maximum)
         taken, clear = np.maximum(-((r.first - r.end) // mine), 0), (r.clear_end - r.clear) // mine
         taken = clear if loop.part == "whole" else taken - clear
         return where, r.first, np.broadcast_to(taken, np.broadcast_shapes(taken.shape, *(p.shape for p in at)))
+
+    def _over(self, loop: Loop) -> list[Binding]:
+        """The bindings that say which tiles a loop visits."""
+        found = _placed(loop)
+        for v in loop.edges:
+            found += self._sampled.over(v) or ()
+        return list(dict.fromkeys(found))
+
+    def _known(self, loop: Loop) -> Loop:
+        """The loop with the bounds of which something is known: one that data say of which there is no sample is passed over, and
+        nothing is surely clear beside it."""
+
+        def kept(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+            return tuple(b for b in bounds if all(e.data is None or self._sampled.over(e.data) is not None for e in edges_of(b)))
+
+        clear = loop.clear
+        if clear is not None and (kept(clear.starts) != clear.starts or kept(clear.stops) != clear.stops):
+            clear = replace(clear, starts=(), stops=(Edge((), 0),))
+        return replace(loop, starts=kept(loop.starts), stops=kept(loop.stops), clear=clear)
 
     def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
         where, first, taken = self._visits(loop, over)
@@ -205,6 +252,6 @@ class Sizes:
         return itemsize if wide is None else min(VECTOR_BYTES, self.roles[wide[0]].tile * itemsize, wide[1] * itemsize)
 
 
-def _over(loop: Loop) -> list[Binding]:
-    """The bindings that say which tiles a loop visits."""
+def _placed(loop: Loop) -> list[Binding]:
+    """The bindings whose positions say which tiles a loop visits."""
     return list(dict.fromkeys(b for bound in loop.bounds for e in edges_of(bound) for b, _, _ in e.terms))

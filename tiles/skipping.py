@@ -16,21 +16,24 @@ maximum must leave them there.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
+from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
+from .around import Around, New
 from .edges import Made, conditions, defined, halves, parts, regions, united
 from .operations import by_parts, operation
 from .program import (
     Accumulator,
+    Binding,
     Bound,
     Cast,
     Clear,
     Count,
+    Dim,
     Dot,
     Fill,
     IsFirst,
@@ -52,43 +55,146 @@ from .program import (
     walk_statements,
 )
 
+Body = tuple[Statement, ...]
 
-def skip(
-    body: tuple[Statement, ...], temporary: Collection[str], outside: Made = MappingProxyType({}), results: frozenset[str] = frozenset()
-) -> tuple[Statement, ...]:
-    """The statements, with the edges and the clear stretch of every loop that has some.
 
-    ``temporary``: buffers that other kernels make; ``outside``: what the statements around compute; ``results``: which values around
-    come from reductions.
+@dataclass(frozen=True)
+class _Scope:
+    """Where a block stands.  ``made``: what computes the values around it; ``visible``: these values; ``results``: which of them come from
+    reductions; ``open``: the bindings that run; ``states``: what the loop whose body it is takes on."""
+
+    made: Made
+    visible: tuple[Value, ...]
+    results: frozenset[str]
+    open: Mapping[Axis, Binding]
+    states: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skipping:
+    """Edges for the loops of one program.
+
+    ``temporary``: buffers that other kernels make; ``order``: the dims of tiles; ``new``: a value with a name like a hint.
     """
-    made = {**outside, **defined(body)}
-    found: list[Statement] = []
-    for s in body:
+
+    temporary: Collection[str]
+    order: tuple[Dim, ...]
+    new: New
+
+    def program(self, body: Body, fixed: Collection[Binding]) -> Body:
+        """The statements, with the edges and the clear stretch of every loop that has some.  ``fixed``: the bindings of the grid and of
+        whole axes."""
+        return self.block(body, _Scope({}, (), frozenset(), {b.axis: b for b in fixed}))
+
+    def block(self, body: Body, at: _Scope) -> Body:
+        """The statements of a block."""
+        made, visible, results = {**at.made, **defined(body)}, at.visible, at.results
+        around = Around(visible, self.order, at.open, self.new)
+        found: list[Statement] = []
+        left = list(body[::-1])
+        while left:
+            s = left.pop()
+            if isinstance(s, Loop):
+                unread = _unread(s, tuple(left[::-1]), at.states, made) if s.accumulators else {}
+                early = _before(unread, left, around)
+                if early:  # what says so can be known before the loop
+                    taken = {id(x) for x in early}
+                    left = [x for x in left if id(x) not in taken] + [s, *early[::-1]]
+                    continue
+                states = tuple(a.old for a in s.accumulators)
+                inner = _Scope(
+                    made, (*visible, *states), results | {v.name for v in states}, {**at.open, s.binding.axis: s.binding},
+                    tuple(a.new for a in s.accumulators),
+                )  # fmt: skip
+                s = replace(s, body=self.block(s.body, inner))
+                idle = _idle(s, results, made)
+                s = _bounded(s, idle, unread, made, around)
+                if results:  # what a condition is known to be may be used whatever is around
+                    idle = _idle(s, frozenset(), made)
+                if idle and s.innermost and not _in_order(s):
+                    s = replace(s, clear=_clear(s, idle, made, around))
+                found += around.taken(s.edges)
+            made_before = isinstance(s, Load) and s.access.buffer in self.temporary
+            if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
+                results |= {v.name for v in defines(s)}
+            visible += defines(s)
+            around.values.update((v.name, v) for v in defines(s))
+            found.append(s)
+        return tuple(found)
+
+
+def _unread(loop: Loop, rest: Body, states: tuple[Value, ...], outside: Made) -> dict[Value, bool]:
+    """The conditions under whose one truth, in a whole tile, what a loop makes has no part in what its block gives, and that truth.  That
+    is executed, too: once on what the loop may make and once on what it begins with, and the stores have the same number."""
+    asked = conditions(rest, outside)
+    if not asked:
+        return {}
+    made = {v.name for s in rest for v in defines(s)} | {a.old.name for a in loop.accumulators}
+    around: dict[str, _Symbol] = {v.name: RESULT for s in rest for v in uses(s) if v.name not in made}
+    finite = not any(math.isinf(x) for x in _numbers(loop))
+    some: dict[str, _Symbol] = {a.old.name: _Old(a.old.name) if finite and a.monoid == "sum" else RESULT for a in loop.accumulators}
+    none: dict[str, _Symbol] = {a.old.name: a.identity for a in loop.accumulators}
+    found = {}
+    for c in asked:
+        for truth in (True, False):
+            there, here = (_given(rest, {**around, **start, c.name: truth}, {c.name: truth}, states) for start in (some, none))
+            if all(_same(x, y) for x, y in zip(there, here, strict=True)):
+                found[c] = truth
+    return found
+
+
+def _numbers(loop: Loop) -> Iterator[float]:
+    """The constants in a loop, and what its states begin with."""
+    for s in walk_statements((loop,)):
         if isinstance(s, Loop):
-            s = replace(s, body=skip(s.body, temporary, made, results | {a.old.name for a in s.accumulators}))
-            idle = _idle(s, results)
-            s = _bounded(s, idle, made)
-            if results:  # what a condition is known to be may be used whatever is around
-                idle = _idle(s, frozenset())
-            if idle and s.innermost and not _in_order(s):
-                s = replace(s, clear=_clear(s, idle, made))
-        made_before = isinstance(s, Load) and s.access.buffer in temporary
-        if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
-            results |= {v.name for v in defines(s)}
-        found.append(s)
-    return tuple(found)
+            yield from (a.identity for a in s.accumulators)
+        elif isinstance(s, Let):
+            yield from (x.value for x in s.args if isinstance(x, Literal))
+        elif isinstance(s, Fill | Where):
+            yield s.value if isinstance(s, Fill) else s.fill
 
 
-def _idle(loop: Loop, results: frozenset[str]) -> dict[Value, bool]:
+def _given(body: Body, start: Mapping[str, _Symbol], known: Mapping[str, _Symbol], states: tuple[Value, ...]) -> list[_Symbol]:
+    """What a block stores, and takes on to the next step of the loop around."""
+    env = _executed(body, start, known)
+    stores = [env.get(s.src.name, UNKNOWN) for s in body if isinstance(s, Store)]
+    return [*stores, *(UNKNOWN for s in body if isinstance(s, Loop) for t in walk_statements(s.body) if isinstance(t, Store))] + [
+        env.get(v.name, UNKNOWN) for v in states
+    ]
+
+
+def _before(conditions: Collection[Value], left: list[Statement], around: Around) -> list[Statement]:
+    """The statements after a loop that make conditions and need nothing of a loop, in order."""
+    by = {v.name: s for s in left for v in defines(s)}
+    found: dict[str, Statement] = {}
+
+    def add(v: Value, to: dict[str, Statement]) -> bool:
+        if around.sees(v) or v.name in found or v.name in to:
+            return True
+        s = by.get(v.name)
+        if s is None or isinstance(s, Loop) or not all(add(x, to) for x in uses(s)):
+            return False
+        to[v.name] = s
+        return True
+
+    for c in conditions:
+        mine: dict[str, Statement] = {}
+        if add(c, mine):
+            found |= mine
+    return list(found.values())
+
+
+def _idle(loop: Loop, results: frozenset[str], outside: Made) -> dict[Value, bool]:
     """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth."""
     if not loop.accumulators or any(isinstance(s, Store) for s in walk_statements(loop.body)):
         return {}
-    return {c: truth for c in conditions(loop.body) for truth in (True, False) if _does_nothing(loop, c, truth, results)}
+    return {c: truth for c in conditions(loop.body, outside) for truth in (True, False) if _does_nothing(loop, c, truth, results)}
 
 
-def _bounded(loop: Loop, idle: Mapping[Value, bool], outside: Made) -> Loop:
+def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], outside: Made, around: Around) -> Loop:
     made = {**outside, **defined(loop.body)}
-    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made))]
+    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made, around))]
+    sides += [h for c, truth in unread.items() if around.sees(c) for h in halves(regions(c, truth, loop.binding, made, around))]
     starts = () if _in_order(loop) else tuple(dict.fromkeys(b for upper, b in sides if not upper))
     return replace(loop, starts=starts, stops=tuple(dict.fromkeys(b for upper, b in sides if upper)))
 
@@ -99,7 +205,7 @@ def _in_order(loop: Loop) -> bool:
     return any(isinstance(s, IsFirst | Count) or (isinstance(s, Mean) and s.binding is not None) for s in statements)
 
 
-def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made) -> Clear | None:
+def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made, around: Around) -> Clear | None:
     """Where no condition makes a step idle.  Of parts of a condition that is taken where of the whole nothing is known, as beside a mask
     that is data."""
     made = {**outside, **defined(loop.body)}
@@ -108,7 +214,7 @@ def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made) -> Clear | Non
     stops: dict[Bound, None] = {}
     taken: set[str] = set()
     for condition, truth in idle.items():
-        found = regions(condition, not truth, loop.binding, made)
+        found = regions(condition, not truth, loop.binding, made, around)
         if found and condition.name not in taken:
             known[condition] = not truth
             taken |= parts(condition, made)
@@ -193,15 +299,20 @@ def _nothing_for(loop: Loop, a: Accumulator) -> dict[str, _Symbol] | None:
     return None
 
 
-def _unchanged(loop: Loop, states: Mapping[str, _Symbol], known: Mapping[str, _Symbol]) -> bool:
-    env: dict[str, _Symbol] = dict(states)
-    for s in loop.body:
+def _executed(body: Body, states: Mapping[str, _Symbol], known: Mapping[str, _Symbol]) -> dict[str, _Symbol]:
+    env: dict[str, _Symbol] = {**states, **known}
+    for s in body:
         if isinstance(s, Loop):
             env.update((a.old.name, UNKNOWN) for a in s.accumulators)
         elif not isinstance(s, Store):
             env[s.dst.name] = known[s.dst.name] if s.dst.name in known else _step(s, env)
             if env[s.dst.name] is UNKNOWN and any(env.get(v.name) is RESULT for v in uses(s)):
                 env[s.dst.name] = RESULT
+    return env
+
+
+def _unchanged(loop: Loop, states: Mapping[str, _Symbol], known: Mapping[str, _Symbol]) -> bool:
+    env = _executed(loop.body, states, known)
     return all(_same(env.get(a.new.name, states.get(a.new.name, UNKNOWN)), states[a.old.name]) for a in loop.accumulators)
 
 

@@ -108,7 +108,7 @@ def _judged(program: TileProgram) -> Iterator[tuple[_Scope, Judged]]:
 
 def _reads(s: Statement) -> tuple[Value | None, ...]:
     """What a statement reads where it stands."""
-    return tuple(a.start for a in s.accumulators) if isinstance(s, Loop) else uses(s)
+    return (*s.edges, *(a.start for a in s.accumulators)) if isinstance(s, Loop) else uses(s)
 
 
 def _named(s: Statement) -> list[str]:

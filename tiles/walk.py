@@ -170,6 +170,25 @@ def walk(program: TileProgram) -> Counts:
     return Counter(program).at(program.kernel.roles)
 
 
+def skipped(program: TileProgram) -> list[str]:
+    """What is to be said of the loops that leave out steps."""
+    sizes = Sizes(program, program.kernel.roles, {})
+    found = []
+    share = shares(program)
+    loops = {s.binding.axis.name: s for s in program.statements() if isinstance(s, Loop) and (s.starts or s.stops)}
+    for axis, loop in loops.items():
+        data, known = sizes.said_by(loop)
+        names = " and ".join(data)
+        if known:
+            given = f" if {names} {'are' if len(data) > 1 else 'is'} as in the example" if data else ""
+            found.append(f"{share[axis]:.0%} of the tiles of {axis}, the others being masked{given}")
+        else:
+            found.append(
+                f"of {axis} the tiles that {names} ask{'' if len(data) > 1 else 's'} for, which is taken to be all: there is no example"
+            )
+    return found
+
+
 def shares(program: TileProgram) -> dict[str, float]:
     """The share of its steps that a loop takes, on average, of every loop that leaves some out; by the name of its axis."""
     sizes = Sizes(program, program.kernel.roles, {})
@@ -283,7 +302,11 @@ class _Walk:
                 elements *= n
         size = buffer.dtype.itemsize
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
+        reached = math.prod([self.sizes.reached(loop, used) for loop in bounded])
         touched = self._touched(at)
+        if reached < 1 and touched is None:
+            own = math.prod([self.sizes.different(at, buffer, b) for b in at.bindings])
+            touched = round(own * size * reached * self.sizes.spread(at, buffer))
         spread = self.sizes.spread(at, buffer) if touched is None else 1.0
         along = frozenset(b.name for b in self.program.grid if b.name in used)
         return Traffic(at.buffer, along, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)

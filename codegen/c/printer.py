@@ -219,6 +219,8 @@ class Printer(Bypass):
                         self.nest(p)
 
     def loop(self, s: Loop) -> None:
+        for v in s.edges:
+            self.need(v)
         olds = {a.old.name for a in s.accumulators}
         if any(a.new.name in olds and a.new.name != a.old.name for a in s.accumulators):
             raise PlanError("no C for an accumulator that takes the value of another one")
@@ -298,7 +300,8 @@ class Printer(Bypass):
     def edge(self, e: Edge) -> str:
         """The position of an edge."""
         parts = [text.scaled(f"({text.start(b)} + {(b.tile - 1) * last})", c) for b, c, last in e.terms]
-        return f"({text.total([*parts, str(e.const)])})"
+        data = [] if e.data is None else [text.variable(e.data)]
+        return f"({text.total([*parts, *data, str(e.const)])})"
 
     def copy(self, to: Value, value: Value | None, constant: str) -> None:
         """``to = value`` over all its lanes, or a constant."""

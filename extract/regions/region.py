@@ -72,6 +72,7 @@ class Region:
             names={n: tuple(now[t] for t in ts) for n, ts in self.program.names.items()},
             sources={now[t]: text for t, text in self.program.sources.items()}, widened=frozenset(now[t] for t in self.program.widened),
             strides={tensors[name]: strides for name, strides in self.program.strides.items()},
+            samples={tensors[name]: sample for name, sample in self.program.samples.items()},
         )  # fmt: skip
 
     def number(self, t: Term) -> int | None:

@@ -38,8 +38,8 @@ class Visits(_Simulation):
         super().__init__(*args)
         self.steps = self.masked = 0
 
-    def visits(self, s: Loop) -> list[int]:
-        found = super().visits(s)
+    def visits(self, s: Loop, env) -> list[int]:
+        found = super().visits(s, env)
         self.steps += len(found)
         self.masked += len(found) * (s.part != "whole")
         return found

@@ -18,7 +18,7 @@ from ...ir.monoids import MONOIDS
 from ..folding import folded, gone
 from ..names import unused
 from ..operations import operation
-from ..program import Accumulator, Cast, Let, Loop, Reduce, Statement, TileProgram, Value, Where, defines
+from ..program import Accumulator, Cast, Let, Loop, Reduce, Statement, Store, TileProgram, Value, Where, defines, uses
 from ..sizes import Sizes
 
 LEAST = 0.02  # the share of a loop's instructions that a second copy of its body has to save
@@ -32,18 +32,33 @@ def part(program: TileProgram) -> TileProgram:
     name = unused(program)
     scanned = {n.attrs[1] for n in program.kernel.nodes if n.op == "scan"}
 
-    def block(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    def block(body: tuple[Statement, ...], states: tuple[Value, ...] = ()) -> tuple[Statement, ...]:
         found: list[Statement] = []
+        gone: set[str] = set()  # edges of stretches that are none
         for s in body:
             if isinstance(s, Loop):
-                s = replace(s, body=block(s.body))
+                s = replace(s, body=block(s.body, tuple(a.new for a in s.accumulators)))
                 free = s.binding.axis not in scanned and all(_in_any_order(a) for a in s.accumulators)
-                found += _parted(s, name) if s.clear is not None and free and _saved(s, sizes) >= LEAST else [replace(s, clear=None)]
+                parted = s.clear is not None and free and _saved(s, sizes) >= LEAST
+                gone |= set() if parted else {v.name for v in s.edges}
+                found += _parted(s, name) if parted else [replace(s, clear=None)]
             else:
                 found.append(s)
-        return tuple(found)
+        return _without(found, gone, states) if gone else tuple(found)
 
     return replace(program, body=block(program.body))
+
+
+def _without(body: list[Statement], unread: set[str], states: tuple[Value, ...]) -> tuple[Statement, ...]:
+    """A block without those of some values that nothing reads, and without what only these read."""
+    read, left = {v.name for v in states}, list[Statement]()
+    for s in reversed(body):
+        if not isinstance(s, Loop | Store) and s.dst.name in unread - read:
+            unread = unread | {v.name for v in uses(s)}
+        else:
+            read |= {v.name for v in uses(s)}
+            left.append(s)
+    return tuple(left[::-1])
 
 
 def _in_any_order(a: Accumulator) -> bool:

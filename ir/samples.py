@@ -1,0 +1,67 @@
+"""What integers an example of a tensor holds, as far as a plan depends on it.
+
+Lengths and offsets say at run time which tiles a kernel visits, and any will do; how long that takes is a question about those that will
+come.  An example answers it: of its numbers are kept whether they ascend, and how they are distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .terms import Cast, Gather, Input, Map, Term, View
+
+POINTS = 33  # quantiles, the least and the largest number included
+UNITS = 64  # of numbers up to the largest one, which are rounded to one: batches that are alike are to have one plan
+MOST = 1 << 16  # numbers that are looked at
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``quantiles`` of the numbers, from the least on; ``ascending``: along the last dimension none is followed by a smaller one."""
+
+    ascending: bool
+    quantiles: tuple[int, ...]
+
+    @staticmethod
+    def of(numbers: np.ndarray) -> Sample | None:
+        """The sample of an array of integers; ``None`` for one without elements.  Of many rows some are looked at."""
+        if not numbers.size:
+            return None
+        rows = numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1)
+        few = max(MOST // rows.shape[1], 1)
+        rows = rows[:: -(-len(rows) // few), :: -(-rows.shape[1] // MOST)].astype(np.int64)
+        ascending = rows.shape[1] > 1 and bool(np.all(rows[:, 1:] >= rows[:, :-1]))
+        points = np.linspace(0.0, 1.0, POINTS)
+        found = np.quantile(rows, points, axis=1).mean(axis=1) if ascending else np.quantile(rows, points)
+        unit = max(1, 1 << max(int(np.abs(found).max()) // UNITS, 1).bit_length() - 1)
+        return Sample(ascending, tuple(round(x / unit) * unit for x in found.tolist()))
+
+    def numbers(self, shape: Sequence[int]) -> np.ndarray:
+        """An array of a shape with numbers like these: in every row if they ascend, else in an order like that of a card game."""
+        if not shape:
+            return np.asarray(self.quantiles[POINTS // 2])
+        n = shape[-1] if self.ascending else int(np.prod(shape))
+        found = np.rint(np.interp(np.linspace(0.0, 1.0, n), np.linspace(0.0, 1.0, POINTS), self.quantiles)).astype(np.int64)
+        if self.ascending:
+            return np.broadcast_to(found, tuple(shape))
+        return np.random.default_rng(0).permutation(found).reshape(tuple(shape))
+
+
+def compared(terms: Iterable[Term]) -> set[Input]:
+    """The inputs of integers that are compared with what varies along other axes, as lengths are with positions.  Arguments come first."""
+    of: dict[Term, frozenset[Input]] = {}
+    found: set[Input] = set()
+    for t in terms:
+        if t.dtype is not None and t.dtype.kind == "float":
+            continue
+        if isinstance(t, Input) and t.dtype.kind == "int":
+            of[t] = frozenset((t,))
+        elif isinstance(t, Map | Cast | View | Gather):
+            of[t] = frozenset().union(*(of.get(a, frozenset()) for a in t.args))
+            if isinstance(t, Map) and t.op in COMPARISONS and t.args[0].axes and t.args[1].axes and t.args[0].axes != t.args[1].axes:
+                found |= of[t]
+    return found

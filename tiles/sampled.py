@@ -1,0 +1,150 @@
+"""What integers of a tile program are for the samples of its buffers: where loops begin and end that go as far as data say.
+
+Statements are executed on whole arrays, a dimension for each binding that they depend on, in which a tile is one position, and one for
+each dim of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
+from .operations import apply
+from .program import (
+    Access,
+    Binding,
+    Cast,
+    Dim,
+    ExtentValue,
+    Fill,
+    IndexValue,
+    Let,
+    Literal,
+    Load,
+    Operand,
+    Reduce,
+    Statement,
+    TileProgram,
+    Value,
+    Where,
+    defines,
+    uses,
+)
+
+
+class Sampled:
+    """The integers of one program."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self._program = program
+        self._buffers = program.kernel.buffers
+        self._over: dict[str, tuple[Binding, ...] | None] = {}
+
+    @cached_property
+    def _by(self) -> dict[str, Statement]:
+        return {v.name: s for s in self._program.statements() for v in defines(s)}
+
+    def over(self, v: Value) -> tuple[Binding, ...] | None:
+        """The bindings whose tiles a value depends on; ``None`` if nothing is known of it."""
+        if v.name not in self._over:
+            self._over[v.name] = self._found(v)
+        return self._over[v.name]
+
+    def _found(self, v: Value) -> tuple[Binding, ...] | None:
+        s = self._by[v.name]
+        mine: tuple[Binding, ...] = ()
+        if isinstance(s, Load):
+            if self._buffers[s.access.buffer].sample is None:
+                return None
+            mine = s.access.bindings
+        elif isinstance(s, IndexValue | Where):
+            mine = s.bindings
+        elif not isinstance(s, Let | Cast | ExtentValue | Fill) and not (isinstance(s, Reduce) and not s.parts and s.lanes is None):
+            return None
+        several = [self.over(x) for x in uses(s)]
+        if any(o is None for o in several):
+            return None
+        return tuple(dict.fromkeys((*mine, *(b for o in several for b in o or ()))))
+
+    def buffers(self, v: Value) -> list[str]:
+        """What a value is loaded from."""
+        s = self._by[v.name]
+        mine = [s.access.buffer] if isinstance(s, Load) else []
+        return list(dict.fromkeys([*mine, *(b for x in uses(s) for b in self.buffers(x))]))
+
+    def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What a scalar is in tiles that begin at ``starts`` of the bindings (arrays of one shape), of sizes ``tiles``."""
+        return _Run(self._by, self._buffers, tiles, starts).value(v)
+
+
+class _Run:
+    def __init__(
+        self, by: Mapping[str, Any], buffers: Mapping[str, Any], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]
+    ) -> None:
+        self.by, self.buffers, self.tiles = by, buffers, tiles
+        self.starts = starts
+        self.rank = max((s.ndim for s in starts.values()), default=0)
+        self.known: dict[str, np.ndarray] = {}
+
+    def value(self, v: Value) -> np.ndarray:
+        if v.name not in self.known:
+            found = self.made(self.by[v.name], v.dims)
+            self.known[v.name] = found.reshape((1,) * (self.rank + len(v.dims) - found.ndim) + found.shape)
+        return self.known[v.name]
+
+    def operand(self, x: Operand, dims: Sequence[Dim]) -> np.ndarray:
+        """Its elements, as they are to be seen in a tile of ``dims``."""
+        if isinstance(x, Literal):
+            return np.asarray(int(x.value))
+        found = self.value(x)
+        shape = iter(found.shape[self.rank :])
+        return found.reshape(found.shape[: self.rank] + tuple(next(shape) if d in x.dims else 1 for d in dims))
+
+    def lanes(self, d: Dim) -> int:
+        return int(np.prod([self.tiles[a] for a in d.axes]))
+
+    def position(self, b: Binding, dims: Sequence[Dim]) -> np.ndarray:
+        start = self.starts.get(b.name, np.zeros((1,) * self.rank, np.int64))
+        at = start.reshape(start.shape + (1,) * len(dims))
+        for k, d in enumerate(dims):
+            if b.axis in d.axes:
+                stride = int(np.prod([self.tiles[a] for a in d.axes[d.axes.index(b.axis) + 1 :]]))
+                lanes = np.arange(self.lanes(d)) // stride % self.tiles[b.axis]
+                at = at + lanes.reshape([-1 if i == k else 1 for i in range(len(dims))])
+        return at
+
+    def load(self, at: Access, dims: Sequence[Dim]) -> np.ndarray:
+        buffer = self.buffers[at.buffer]
+        numbers = buffer.sample.numbers(buffer.shape)
+        where: dict[Axis, Any] = {b.axis: self.position(b, dims) for b in at.bindings}
+        where |= {a: self.operand(v, dims) for a, v in at.places.items()}
+        picks = [np.clip(e.evaluate(where), 0, max(n - 1, 0)) for e, n in zip(at.index, buffer.shape, strict=True)]
+        return np.asarray(numbers[tuple(picks)] if picks else numbers)
+
+    def made(self, s: Any, dims: Sequence[Dim]) -> np.ndarray:
+        if isinstance(s, Load):
+            return self.load(s.access, dims)
+        if isinstance(s, IndexValue):
+            return np.asarray(s.expr.evaluate({b.axis: self.position(b, dims) for b in s.bindings}))
+        if isinstance(s, Let):
+            return np.asarray(apply(s.op, *(self.operand(a, dims) for a in s.args)))
+        if isinstance(s, Cast):
+            return self.value(s.src)
+        if isinstance(s, Where):
+            ok = np.ones((), bool)
+            for b in s.bindings:
+                ok = ok & (self.position(b, dims) < b.axis.size)
+            return np.where(ok, self.operand(s.src, dims), s.dst.dtype.number(s.fill))
+        if isinstance(s, Reduce):
+            x = self.operand(s.src, s.src.dims)
+            at = self.rank + s.src.dims.index(s.dim)
+            x = np.broadcast_to(x, (*x.shape[:at], self.lanes(s.dim), *x.shape[at + 1 :]))
+            return np.asarray(MONOIDS[s.monoid].reduce(x, axis=at))
+        if isinstance(s, ExtentValue):
+            return np.asarray(s.axis.size)
+        return np.asarray(s.value)
