@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .terms import Cast, Gather, Input, Map, Term, View
+from .terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View
 
-POINTS = 33  # quantiles, the least and the largest number included
-UNITS = 64  # of numbers up to the largest one, which are rounded to one: batches that are alike are to have one plan
+POINTS = 17  # quantiles, the least and the largest number included
+UNITS = 16  # of numbers up to the largest one, which are rounded to one: batches that are alike are to have one plan
+FARTHEST = 1 << 31  # what is beyond is beyond every axis
 MOST = 1 << 16  # numbers that are looked at
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
@@ -36,6 +37,7 @@ class Sample:
         rows = rows[:: -(-len(rows) // few), :: -(-rows.shape[1] // MOST)].astype(np.int64)
         ascending = rows.shape[1] > 1 and bool(np.all(rows[:, 1:] >= rows[:, :-1]))
         points = np.linspace(0.0, 1.0, POINTS)
+        rows = np.clip(rows, -FARTHEST, FARTHEST)
         found = np.quantile(rows, points, axis=1).mean(axis=1) if ascending else np.quantile(rows, points)
         unit = max(1, 1 << max(int(np.abs(found).max()) // UNITS, 1).bit_length() - 1)
         return Sample(ascending, tuple(round(x / unit) * unit for x in found.tolist()))
@@ -60,7 +62,7 @@ def compared(terms: Iterable[Term]) -> set[Input]:
             continue
         if isinstance(t, Input) and t.dtype.kind == "int":
             of[t] = frozenset((t,))
-        elif isinstance(t, Map | Cast | View | Gather):
+        elif isinstance(t, Map | Cast | View | Gather | Reduce | Scan):
             of[t] = frozenset().union(*(of.get(a, frozenset()) for a in t.args))
             if isinstance(t, Map) and t.op in COMPARISONS and t.args[0].axes and t.args[1].axes and t.args[0].axes != t.args[1].axes:
                 found |= of[t]

@@ -61,11 +61,11 @@ def gather_of_positions(t, j: Axis, p, d: TypeName):
 
 
 @fact_rule(family=FAMILY, licence="exact")
-def gather_through_op(t, x: Arguments, j: Axis, p, o: AnyOp, d: TypeName):
-    """o(x, y)[j = p] = where(0 <= p < size(j), o(x[j = p], y[j = p]), 0)."""
+def gather_through_op(t, m, x: Arguments, j: Axis, p, o: AnyOp, d: TypeName):
+    """o(x, y)[j = p] = where(0 <= p < size(j), o(x[j = p], y[j = p]), 0), where j is an axis of x or y."""
     read = Map(o, *(Gather(a, j, p) for a in x))
-    given = [looked_up(j), has_type(p, d), one_of(d, *WHOLE)]
-    return [match(t, Gather(Map(o, *x), j, p)), *given], [equal(t, Where(_inside(p, j), read, 0.0))]
+    given = [looked_up(j), depends(m, j), has_type(p, d), one_of(d, *WHOLE)]
+    return [match(t, Gather(m, j, p)), match(m, Map(o, *x)), *given], [equal(t, Where(_inside(p, j), read, 0.0))]
 
 
 @fact_rule(family=FAMILY, licence="exact")

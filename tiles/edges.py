@@ -39,7 +39,7 @@ def conditions(body: tuple[Statement, ...], outside: Made) -> tuple[Value, ...]:
         s = made.get(v.name) if isinstance(v, Value) else None
         if isinstance(v, Value) and v.dtype.kind == "bool" and v not in found and (isinstance(s, Let) or v.name not in here):
             found[v] = None
-            for x in s.args if isinstance(s, Let) else ():
+            for x in s.args if isinstance(s, Let) and v.name in here else ():  # what is known before the loop is known as a whole
                 add(x)
 
     for s in body:

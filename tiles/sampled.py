@@ -26,6 +26,7 @@ from .program import (
     Let,
     Literal,
     Load,
+    Loop,
     Operand,
     Reduce,
     Statement,
@@ -44,6 +45,7 @@ class Sampled:
         self._program = program
         self._buffers = program.kernel.buffers
         self._over: dict[str, tuple[Binding, ...] | None] = {}
+        self._runs: dict[tuple[tuple[str, ...], tuple[int, ...]], _Run] = {}
 
     @cached_property
     def _by(self) -> dict[str, Statement]:
@@ -77,9 +79,27 @@ class Sampled:
         mine = [s.access.buffer] if isinstance(s, Load) else []
         return list(dict.fromkeys([*mine, *(b for x in uses(s) for b in self.buffers(x))]))
 
+    @cached_property
+    def _axes(self) -> tuple[Axis, ...]:
+        """The axes on whose tiles it depends what edges are."""
+        found: set[Axis] = set()
+        todo = [v for s in self._program.statements() if isinstance(s, Loop) for v in s.edges]
+        seen: set[str] = set()
+        while todo:
+            v = todo.pop()
+            if v.name not in seen:
+                seen.add(v.name)
+                found |= {b.axis for b in self.over(v) or ()} | {a for d in v.dims for a in d.axes}
+                todo += uses(self._by[v.name])
+        return tuple(sorted(found))
+
     def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What a scalar is in tiles that begin at ``starts`` of the bindings (arrays of one shape), of sizes ``tiles``."""
-        return _Run(self._by, self._buffers, tiles, starts).value(v)
+        """What a scalar is in tiles of these sizes that begin at ``starts`` of some bindings: those that the sizes have, an array dimension
+        for each binding."""
+        key = tuple(starts), tuple(tiles[a] for a in self._axes)
+        if key not in self._runs:
+            self._runs[key] = _Run(self._by, self._buffers, tiles, starts)
+        return self._runs[key].value(v)
 
 
 class _Run:

@@ -65,16 +65,22 @@ def wide_axes(program: TileProgram) -> Mapping[int, tuple[Axis, int] | None]:
 
 class Sizes:
     """Sizes of values, loops and memory instructions.  ``wide``: the :func:`wide_axes` of the program, which are the same under all
-    roles."""
+    roles, as ``sampled`` is."""
 
-    def __init__(self, program: TileProgram, roles: Mapping[Axis, Role], wide: Mapping[int, tuple[Axis, int] | None]) -> None:
+    def __init__(
+        self,
+        program: TileProgram,
+        roles: Mapping[Axis, Role],
+        wide: Mapping[int, tuple[Axis, int] | None],
+        sampled: Sampled | None = None,
+    ) -> None:
         self.roles = roles
         self.dims = {d.name: math.prod([roles[a].tile for a in d.axes]) for d in program.dims}  # dim name -> lanes
         self.dims |= {d.name: math.prod([roles[a].tile for a in d.axes]) // d.each for d in program.coarse}
         self._wide = wide
         self._elements: dict[str, int] = {}  # value name -> lanes
         self._taken: dict[tuple[int, frozenset[str]], float] = {}
-        self._sampled = Sampled(program)
+        self._sampled = sampled or Sampled(program)
 
     def elements(self, v: Value) -> int:
         """Number of lanes, padding included."""

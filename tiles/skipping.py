@@ -107,10 +107,10 @@ class Skipping:
                     tuple(a.new for a in s.accumulators),
                 )  # fmt: skip
                 s = replace(s, body=self.block(s.body, inner))
-                idle = _idle(s, results, made)
+                idle = _idle(s, results, made, around)
                 s = _bounded(s, idle, unread, made, around)
                 if results:  # what a condition is known to be may be used whatever is around
-                    idle = _idle(s, frozenset(), made)
+                    idle = _idle(s, frozenset(), made, around)
                 if idle and s.innermost and not _in_order(s):
                     s = replace(s, clear=_clear(s, idle, made, around))
                 found += around.taken(s.edges)
@@ -184,11 +184,21 @@ def _before(conditions: Collection[Value], left: list[Statement], around: Around
     return list(found.values())
 
 
-def _idle(loop: Loop, results: frozenset[str], outside: Made) -> dict[Value, bool]:
-    """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth."""
+def _idle(loop: Loop, results: frozenset[str], outside: Made, around: Around) -> dict[Value, bool]:
+    """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth.  Those of which nothing is
+    known in a whole tile are left out, and the parts of one of which all is."""
     if not loop.accumulators or any(isinstance(s, Store) for s in walk_statements(loop.body)):
         return {}
-    return {c: truth for c in conditions(loop.body, outside) for truth in (True, False) if _does_nothing(loop, c, truth, results)}
+    made = {**outside, **defined(loop.body)}
+    found: dict[Value, bool] = {}
+    said: set[str] = set()
+    for c in conditions(loop.body, outside):
+        known = {truth: bool(regions(c, truth, loop.binding, made, around)) for truth in (True, False)} if c.name not in said else {}
+        truth = next((t for t in known if any(known.values()) and _does_nothing(loop, c, t, results)), None)
+        if truth is not None:
+            found[c] = truth
+            said |= parts(c, made) if all(known.values()) else set()
+    return found
 
 
 def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], outside: Made, around: Around) -> Loop:

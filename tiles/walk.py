@@ -43,6 +43,7 @@ from .program import (
     Value,
     Where,
 )
+from .sampled import Sampled
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
 
 LOST = 4.0  # instructions: two differences, a comparison, a selection
@@ -210,12 +211,13 @@ class Counter:
         self._passes = {a: _passes(program.body, a) for a in streamed}
         self._kept = any(isinstance(s, Load) and s.hint for s in program.statements())
         self._wide = wide_axes(program)
+        self._sampled = Sampled(program)
         self._inside = inside_shares(program)
         self._gone = {id(s): gone(s) for s in program.statements() if isinstance(s, Loop) and s.clear is not None}
 
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
         """The counts with these tile sizes."""
-        sizes = Sizes(self.program, roles, self._wide)
+        sizes = Sizes(self.program, roles, self._wide, self._sampled)
         widest = self._addresses.widest(sizes)
         rows = None
         if widest is not None and widest[1].rows > 1:

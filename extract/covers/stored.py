@@ -13,6 +13,7 @@ from ...tiles.kernel import Buffer
 from ..baseline import is_contraction
 from ..layouts import memory_order
 from ..search import RootSpec
+from .examples import Examples
 
 
 class Stored:
@@ -24,6 +25,7 @@ class Stored:
     def __init__(self, graph: FrozenGraph, buffers: dict[str, Buffer], handed: Collection[int]) -> None:
         self.graph, self.program, self.buffers, self.handed = graph, graph.program, buffers, handed
         self.temporaries: dict[int, RootSpec] = {}
+        self._examples = Examples(graph)
 
     def temporary(self, c: int, name: str) -> RootSpec:
         """The buffer that a materialised class lives in; statistics stay in float32, matrix products and integers in their own type, and
@@ -50,7 +52,9 @@ class Stored:
             self.temporaries[c] = spec
             results = [o.dtype for o in self.program.outputs if o.dtype.is_float]
             result = max(results, key=lambda d: d.itemsize) if term is None and results else None
-            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow, result=result)
+            sample = self._examples.of(c, layout) if dtype.kind == "int" else None
+            shape = tuple(a.size for a in layout)
+            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, shape, "temporary", narrow, result=result, sample=sample)
         return self.temporaries[c]
 
     def _sums_of_parts(self, c: int) -> list[Reduce | Scan]:
