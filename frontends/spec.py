@@ -22,8 +22,8 @@ ANYWHERE = "any"  # wherever the other arguments are
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor argument without data.  ``strides`` (in elements) default to contiguous; ``sample``: what integers are to be expected, as
-    :func:`eqfuse.lengths_like` makes it."""
+    """A tensor argument without data.  ``strides`` (in elements) default to contiguous; ``sample``: what integers to
+    expect, of lengths and offsets, :meth:`eqfuse.ir.samples.Sample.of` an array of such; it changes what plans cost alone."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32

@@ -95,7 +95,8 @@ class Sharing:
             if not self.takes_part() or id(request.fn) not in corpus:
                 return trace(request)
             leaves, spec = _pytree.tree_flatten((request.args, request.kwargs))
-            given = tuple(repr(x) if spec_of(x) is None else spec_of(x) for x in leaves)
+            specs = [spec_of(x) for x in leaves]
+            given = tuple(repr(x) if s is None else (s, s.sample) for x, s in zip(leaves, specs, strict=True))
             torchs = torch.get_default_dtype(), torch.is_grad_enabled()
             key = Same(request.fn), given, str(spec), request.name, request.exact, torchs, world()
             return self.traces.get(key, lambda: (trace(request), 1))
@@ -118,8 +119,8 @@ class Sharing:
             key = program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, world()
             graph = self.graphs.get(key, make)
             known = graph.program
-            said = (known.name, known.sources, known.names, known.strides)
-            if said != (program.name, program.sources, program.names, program.strides):
+            said = (known.name, known.sources, known.names, known.strides, known.samples)
+            if said != (program.name, program.sources, program.names, program.strides, program.samples):
                 graph = replace(graph, program=program)  # the same but for what the user calls things, and where they lie
             return graph
 
