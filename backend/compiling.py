@@ -26,7 +26,7 @@ from ..extract.plan import StepPlan
 from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
-from ..frontends.graphs import capture_graph, without_data
+from ..frontends.graphs import capture_graph, followed, without_data
 from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range, Ranges
 from ..steps.running import Steps
@@ -160,6 +160,7 @@ class _Runner:
         self.settings, self.graph, self.module, self.names = found, graph, module, names
         self.examples = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
         self.static = all(map(_known, self.examples))
+        self.in_torch = torch.fx.GraphModule(module, followed(module.graph))
         self._ran = False
         self._ranges = Ranges(_RANGES)
         self._made: dict[object, Kernels | None] = {}
@@ -241,17 +242,17 @@ class _Runner:
         device = next((t.device for t in tensors if t.is_cuda), tensors[0].device if tensors else torch.device("cpu"))
         here = device.type == self.settings.request.target.device
         if how == "torch" or (how == "auto" and not here):
-            return self.module(*args)
+            return self.in_torch(*args)
         made = self.prepare(args)
         if made is None:
-            return self.module(*args)
+            return self.in_torch(*args)
         run = made.on(args, device, made.run if here else made.interpret)
         try:
             found = run(args)
         except Exception as error:
             if self._ran or self.settings.request.strict or of_the_user(error):
                 raise
-            in_torch = self.module(*args)  # where it fails, too, kernels are not the reason
+            in_torch = self.in_torch(*args)  # where it fails, too, kernels are not the reason
             self._left_to_torch(error)  # kernels are compiled when they run first; the graph writes nothing, so it may run again
             self._made = dict.fromkeys(self._made)
             return in_torch

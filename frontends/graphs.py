@@ -53,7 +53,8 @@ def _captured(
 
 
 def followed(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """A copy in which what torch makes of no tensor is made where the arguments are, wherever it was traced."""
+    """A copy for torch to run.  What it makes of no tensor is made where the arguments are, wherever it was traced; a view is a reshape,
+    since strides are not always those with which a graph was traced (``constant_pad_nd`` of a dimension of size 1)."""
     made = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     here: torch.fx.Node | None = None
@@ -63,6 +64,8 @@ def followed(graph: torch.fx.Graph) -> torch.fx.Graph:
             first = next(tensors, None)
             here = first and made.call_function(getattr, (first, "device"))
         copies[n] = copy = made.node_copy(n, copies.__getitem__)
+        if copy.target is torch.ops.aten.view.default:
+            copy.target = torch.ops.aten.reshape.default
         if here is not None and n.op == "call_function" and not n.all_input_nodes and "device" in n.kwargs:
             copy.kwargs = {**copy.kwargs, "device": here}
     if here is not None and not here.users:

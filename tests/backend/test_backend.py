@@ -57,6 +57,19 @@ def test_the_entry_point_is_the_backend():
     assert found[0] == "eqfuse"
 
 
+@pytest.mark.parametrize("run", ["torch", "interpret"])
+def test_strides_that_torch_gives_otherwise_than_it_said(run):
+    """Of a padded dimension of size 1: a view by the strides that it said is none by those that it gives."""
+
+    def f(x):
+        rows = (x * 2).transpose(1, 2).reshape(2, 1, 8, 8)
+        padded = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 7))
+        return padded.permute(0, 2, 3, 1).reshape(16, 64).exp()
+
+    x = torch.randn(2, 96, 1)[:, :64]
+    torch.testing.assert_close(compiled(f, run=run)(x), f(x))
+
+
 def test_a_training_step_is_that_of_eager():
     model = Classifier()
     same = copy.deepcopy(model)
