@@ -10,6 +10,7 @@ import json
 import math
 from pathlib import Path
 
+from architectures_table import architectures
 from coverage_tables import coverage
 from cpu_tables import cpu
 from device_tables import device
@@ -380,6 +381,7 @@ KINDS = {
     "-trust": trust,
     "-kernels-of-others": lambda result, path: others(result),
     "-planted-bugs": lambda result, path: planted(result),
+    "-architectures": architectures,
     "-attacks": attacks,
     "-malformed-calls": malformed,
     "-calls": calls,

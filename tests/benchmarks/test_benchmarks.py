@@ -203,6 +203,24 @@ def test_committed_table_is_what_the_data_says(tmp_path):
     assert shown["findings in random programs"] == "0"
 
 
+def test_architectures_compute_what_eager_code_does():
+    """In the committed data: of those that finished, and as far as the others came."""
+    for path in RESULTS.glob("*-architectures.json"):
+        rows = json.loads(path.read_text())["rows"]
+        assert rows
+        for r in rows:
+            checks = [c for n in r["eqfuse"]["lengths"].values() for c in n["checks"].values()]
+            assert checks, r["architecture"]
+            assert all(c["right"] for c in checks + ([r["eqfuse"]["weights"]] if "why" not in r["eqfuse"] else [])), r["architecture"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is not None, reason="transformers is installed")
+def test_architectures_say_what_is_missing(tmp_path):
+    done = run(ROOT / "benchmarks" / "architectures.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "transformers is not installed" in done.stderr and "pip install transformers" in done.stderr
+
+
 def test_a_log_of_random_programs_is_no_table_of_its_own(tmp_path):
     (tmp_path / "fuzz-2026-01-02.json").write_text("{}")
     (tmp_path / "2026-01-02-some-gpu.json").write_text(json.dumps(RESULT))
