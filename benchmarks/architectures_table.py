@@ -16,7 +16,8 @@ def architectures(result, path):
         f"### {env['date'][:10]}: recent architectures of HuggingFace, trained on a CPU",
         f"transformers {env['transformers']}, torch {env['torch']}; {machine(env)}; commit {env['commit']}. One tiny layer each, as their "
         f"configurations make them; {result['time_budget']:g} s for each graph and length. The largest error against float64, of the "
-        f"largest element, over those of the lengths {', '.join(lengths)} that were reached: of the tensor farthest from eager's error, which is in brackets; "
+        f"largest element, over those of the lengths {', '.join(lengths)} that were reached: "
+        f"of the tensor farthest from eager's error, which is in brackets; "
         f"weights after {result['steps']} steps. Kernels, and what torch runs: of all graphs, for the first sizes of each.",
         markdown(["architecture", *WHAT, "weights", "kernels", "in torch"], [_right(r) for r in rows]),
         "CPU seconds of compiling both passes: the first call for a length less the second, with the compilers it starts. A "
