@@ -19,6 +19,7 @@ from ..ir.index import Axis, IndexExpr, index
 if TYPE_CHECKING:
     from torch.fx import Node
 
+    from ..ir.ranges import Interval
     from ..ir.terms import Term
     from .alignment import Alignment, Dims
 
@@ -51,6 +52,9 @@ class Reading(Protocol):
 
     def small(self, term: Term) -> bool:
         """Whether float32 counts it exactly."""
+
+    def interval(self, term: Term) -> Interval:
+        """What a value may be, whatever the data are."""
 
     def integer(self, x: Any, at: At) -> IndexExpr | None:
         """A value as an index expression, if it is known as one."""

@@ -37,6 +37,8 @@ def _whole(place: Term) -> Term:
 
 def wrapped(call: Call, place: Term, x: Any, d: int) -> Term:
     """A position along a dimension, where negative ones count from its end."""
+    if call.reader.interval(place).lo >= 0:
+        return place
     v = call.reader.bound(dims_of(x)[d], frozenset())
     length: Term = Const(1.0) if v is None else Extent(v)
     return Map("where", (Map("lt", (place, Const(0.0))), place + length, place))

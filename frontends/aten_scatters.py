@@ -22,7 +22,7 @@ from .aten_gathers import from_end, index_layout, wrapped
 from .aten_ranges import within
 
 MOST = 2**31  # comparisons of an element with a position: a tenth of a millisecond of a recent device, as long as it takes to read 400 MB
-ENDS = {"amax": ("max", "maximum", -math.inf), "amin": ("min", "minimum", math.inf)}
+ENDS = {"amax": ("max", "maximum", -math.inf), "amin": ("min", "minimum", math.inf), "prod": ("prod", "mul", 1.0)}
 
 
 def _affordable(call: Call, x: Any, positions: int) -> None:

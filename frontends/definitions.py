@@ -288,6 +288,145 @@ def isin(x: Tensor, among: Tensor, *, assume_unique: bool = False, invert: bool 
     return found.logical_not() if invert else found
 
 
+# ragged rows: sequences one after the other, sequence b from offset b to the next ---------------------------------------------------------
+def _sequence_of(ends: Tensor, n: int) -> Tensor:
+    """The sequence of each of n positions: how many end at or before it."""
+    return searchsorted(ends, torch.arange(n, device=ends.device), right=True)
+
+
+def _like_rows(mask: Tensor, x: Tensor) -> Tensor:
+    """A mask over the first dimensions of x, with a dimension for each of its others."""
+    return mask.reshape(*mask.shape, *(1,) * (x.dim() - mask.dim()))
+
+
+def jagged_to_padded(values: Tensor, offsets: Sequence[Tensor], most: Sequence[int], padding: float = 0.0) -> Any:
+    """Each sequence as a row of ``most`` elements: what is missing is padding, what is too much is left out."""
+    if len(offsets) != 1:
+        return NotImplemented
+    cu, size = offsets[0], most[0]
+    if not values.shape[0] or cu.shape[0] < 2:
+        return values.new_full((cu.shape[0] - 1, size, *values.shape[1:]), padding)
+    at = torch.arange(size, device=cu.device)
+    there = at < (cu[1:] - cu[:-1]).unsqueeze(1)
+    places = torch.where(there, cu[:-1].unsqueeze(1) + at, 0)
+    rows = values.index_select(0, places.reshape(-1)).reshape(*places.shape, *values.shape[1:])
+    return torch.where(_like_rows(there, rows), rows, padding)
+
+
+def padded_to_jagged(dense: Tensor, offsets: Sequence[Tensor], total: int | None = None) -> Any:
+    """The rows of a padded tensor without padding, one after the other."""
+    if len(offsets) != 1 or total is None:
+        return NotImplemented
+    cu = offsets[0]
+    if not total or not dense.shape[0] or not dense.shape[1]:
+        return dense.new_zeros((total, *dense.shape[2:]))
+    row = _sequence_of(cu[1:-1], total)
+    at = torch.arange(total, device=cu.device) - cu.index_select(0, row)
+    return dense[row, at.clamp(min=0)]
+
+
+_SEGMENTS: dict[str, float] = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}
+
+
+def _segments(lengths: Tensor | None, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Where each segment begins and ends, along the last dimension."""
+    if offsets is not None:
+        return offsets[..., :-1], offsets[..., 1:]
+    assert lengths is not None
+    ends = lengths.cumsum(-1)
+    return ends - lengths, ends
+
+
+def segment_reduce(
+    x: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
+    unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    """A reduction of each segment of ``x`` along an axis, which ``initial`` takes part in; of an empty one it is that, or the monoid's."""
+    if indices is not None or reduce not in _SEGMENTS or (lengths is None and offsets is None):
+        return NotImplemented
+    starts, ends = _segments(lengths, offsets)
+    at = torch.arange(x.shape[axis], device=x.device)
+    inside = _like_rows((starts.unsqueeze(-1) <= at) & (at < ends.unsqueeze(-1)), x.unsqueeze(axis))
+    members = torch.where(inside, x.unsqueeze(axis), _SEGMENTS[reduce])
+    first = None if initial is None else torch.full((), initial, dtype=x.dtype, device=x.device)
+    if reduce in ("max", "min"):
+        extreme, of_both = (torch.amax, torch.maximum) if reduce == "max" else (torch.amin, torch.minimum)
+        found = extreme(members, axis + 1) if x.shape[axis] else members.sum(axis + 1) + _SEGMENTS[reduce]
+        return found if first is None else of_both(found, first)
+    if reduce == "prod":
+        found = members.prod(axis + 1)
+        return found if first is None else found * first
+    total = members.sum(axis + 1)
+    total = total if first is None else total + first
+    if reduce == "sum":
+        return total
+    count = _like_rows(ends - starts, total)
+    return total / (count if first is None else count.clamp(min=1))
+
+
+def segment_reduce_backward(
+    grad: Tensor, out: Tensor, x: Tensor, reduce: str, *, lengths: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
+    initial: float | None = None,
+) -> Any:  # fmt: skip
+    """What each element has of the gradient of its segment: all of it, or a part as large as every other, of an extreme if it is one."""
+    if axis or reduce not in ("sum", "mean", "max", "min") or not x.shape[0] or not grad.shape[0]:
+        return NotImplemented
+    starts, ends = _segments(lengths, offsets)
+    segment = _sequence_of(ends, x.shape[0]).clamp(max=ends.shape[0] - 1)
+    at = torch.arange(x.shape[0], device=x.device)
+    inside = _like_rows((starts.index_select(0, segment) <= at) & (at < ends.index_select(0, segment)), x)
+    if reduce == "mean":
+        grad = grad / _like_rows((ends - starts).clamp(min=1), grad)
+    if reduce in ("max", "min"):
+        inside = inside & (x == out.index_select(0, segment))
+        ties = segment_reduce(inside.to(x.dtype), "sum", lengths=lengths, offsets=offsets)
+        grad = grad / ties.clamp(min=1)
+    return torch.where(inside, grad.index_select(0, segment), 0)
+
+
+def repeats(counts: Tensor, *, output_size: int | None = None) -> Any:
+    """Each position as often as a count says, where it is known how many that are."""
+    return NotImplemented if output_size is None else _sequence_of(counts.cumsum(0), output_size)
+
+
+def scatter_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Any:
+    """A mean is a sum, divided by how many there are."""
+    if reduce != "mean" or not x.is_floating_point():
+        return NotImplemented
+    total = aten.scatter_reduce(x, dim, index, source, "sum", include_self=include_self)
+    count = torch.full_like(x, float(include_self)).scatter_add(dim, index, torch.ones_like(source))
+    return total / count.clamp(min=1)
+
+
+def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Any:
+    """Whole rows, each to where the index says."""
+    if not x.dim():
+        return NotImplemented
+    rows = index.reshape(-1, *(1,) * (x.dim() - 1 - dim % x.dim())).expand(source.shape)
+    return aten.scatter_reduce(x, dim, rows, source, reduce, include_self=include_self)
+
+
+def grouped_mm(x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Any:
+    """Products of matrices of which an operand, or the dimension that is summed, has groups that end where offsets say."""
+    if bias is not None or (offs is None) != (x.dim() == w.dim() == 3):
+        return NotImplemented
+    if offs is None:
+        found = torch.bmm(x, w)
+    elif x.dim() == w.dim():  # groups of what is summed
+        at = torch.arange(x.shape[1], device=x.device)
+        begin = torch.cat([torch.zeros_like(offs[:1]), offs[:-1]])
+        mine = (begin.unsqueeze(1) <= at) & (at < offs.unsqueeze(1))
+        found = torch.matmul(torch.where(mine.unsqueeze(1), x, 0), torch.where(mine.unsqueeze(2), w, 0))  # 0 * inf is not 0
+    else:
+        flipped = x.dim() == 3  # groups of columns
+        rows, matrices = (w.t(), x.transpose(1, 2)) if flipped else (x, w)
+        group = _sequence_of(offs, rows.shape[0])
+        mine = group.unsqueeze(0) == torch.arange(offs.shape[0], device=x.device).unsqueeze(1)
+        found = torch.where(mine.unsqueeze(-1), torch.matmul(rows, matrices), 0).sum(0, dtype=x.dtype)
+        found = found.t() if flipped else found
+    return found.to(out_dtype or x.dtype)
+
+
 # composite in torch, and taken apart there in another way
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     aten.pad.default: pad,
@@ -311,6 +450,14 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((aten.searchsorted.Tensor, aten.searchsorted.Scalar), searchsorted),
     **dict.fromkeys((aten.bucketize.Tensor, aten.bucketize.Scalar), bucketize),
     aten.isin.Tensor_Tensor: isin,
+    aten._jagged_to_padded_dense_forward.default: jagged_to_padded,
+    aten._padded_dense_to_jagged_forward.default: padded_to_jagged,
+    aten.segment_reduce.default: segment_reduce,
+    aten._segment_reduce_backward.default: segment_reduce_backward,
+    aten.repeat_interleave.Tensor: repeats,
+    aten.scatter_reduce.two: scatter_reduce,
+    aten.index_reduce.default: index_reduce,
+    aten._grouped_mm.default: grouped_mm,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,
     aten.dist.default: dist,

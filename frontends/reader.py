@@ -518,7 +518,11 @@ class Reader:
 
     def small(self, term: Term) -> bool:
         """Whether every integer that the value may be is a number of float32."""
-        return bounds.bounds(term, self._bounds).magnitude <= 2.0**24
+        return self.interval(term).magnitude <= 2.0**24
+
+    def interval(self, term: Term) -> Interval:
+        """What a value may be, whatever the data are."""
+        return bounds.bounds(term, self._bounds)
 
     # integers that are index expressions ----------------------------------------------------------------------------------------
     def integer(self, x: Any, at: At) -> IndexExpr | None:
