@@ -158,7 +158,10 @@ class _Runner:
 
     def __init__(self, found: Settings, graph: Graph, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
         self.settings, self.graph, self.module, self.names = found, graph, module, names
-        self.examples = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.examples = [n.meta.get("val") for n in placeholders]
+        self._used = [bool(n.users) for n in placeholders]
+        self._computed_with = [any(user.op != "output" for user in n.users) for n in placeholders]
         self.static = all(map(_known, self.examples))
         self.in_torch = torch.fx.GraphModule(module, followed(module.graph))
         self._ran = False
@@ -167,7 +170,12 @@ class _Runner:
         self._again: dict[object, Callable[[list[Any]], Any]] = {}  # those of them that ran on arguments as later calls have them
 
     def _sizes(self, values: Sequence[Any]) -> object:
-        return tuple(v.shape if isinstance(v, torch.Tensor) else v for v in values)
+        """What the kernels for some arguments are for: shapes of tensors that the graph computes with, numbers that it has a use for.
+
+        A nested tensor comes as values and offsets, the number that stands for its ragged size, another one in every call, and two tensors
+        whose lengths are those of its shortest and its longest row: of these most graphs have no use for some, or return them as they are."""
+        of = zip(values, self._used, self._computed_with, strict=True)
+        return tuple((computed and v.shape) if isinstance(v, torch.Tensor) else (used and v) for v, used, computed in of)
 
     def _put(self, sizes: object, made: Kernels | None) -> None:
         for oldest in (*list(self._made)[: 1 - MOST_SIZES], sizes):
@@ -179,6 +187,7 @@ class _Runner:
         """The kernels for arguments of these sizes; ``None`` where torch runs the graph."""
         sizes = None if self.static else self._sizes(values)
         if sizes not in self._made:
+            values = [v if used or isinstance(v, torch.Tensor) else None for v, used in zip(values, self._used, strict=True)]
             try:
                 name = kept.key("graph", self.settings.request, self.module, values, self.names)
                 self._put(sizes, self._read(name, sizes, values) or self._planned(name, values))

@@ -94,6 +94,8 @@ def _no(x: Any) -> Any:
 
 def _symbol(x: Any) -> str:
     """A number that is a symbol, with the one that torch has for it: which dimension of a result is outermost may depend on it."""
+    if x.node.is_nested_int():
+        return "a ragged size"  # which says what has the same rows, and is no number
     if x.node.hint is None:
         raise Unspelled("a number that comes from data")
     return f"{x.node.expr}={x.node.hint}"
