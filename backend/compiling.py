@@ -172,8 +172,8 @@ class _Runner:
     def _sizes(self, values: Sequence[Any]) -> object:
         """What the kernels for some arguments are for: shapes of tensors that the graph computes with, numbers that it has a use for.
 
-        A nested tensor comes as values and offsets, the number that stands for its ragged size, another one in every call, and two tensors
-        whose lengths are those of its shortest and its longest row: of these most graphs have no use for some, or return them as they are."""
+        A nested tensor comes as values and offsets, the number that stands for its ragged size, another one in every call, and two
+        tensors as long as its shortest and its longest row: most graphs have no use for some of these, or return them as they are."""
         of = zip(values, self._used, self._computed_with, strict=True)
         return tuple((computed and v.shape) if isinstance(v, torch.Tensor) else (used and v) for v, used, computed in of)
 

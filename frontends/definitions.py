@@ -407,7 +407,10 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
 
 
 def grouped_mm(x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Any:
-    """Products of matrices of which an operand, or the dimension that is summed, has groups that end where offsets say."""
+    """Products of matrices of which an operand, or the dimension that is summed, has groups that end where offsets say.
+
+    Rows by groups are a sum over these, of which a loop visits those that a tile of rows has.  Masked are its terms, for an infinite
+    matrix of another group is nobody's, and what is multiplied, for which steps of a loop may be left out."""
     if bias is not None or (offs is None) != (x.dim() == w.dim() == 3):
         return NotImplemented
     if offs is None:
@@ -421,8 +424,8 @@ def grouped_mm(x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | 
         flipped = x.dim() == 3  # groups of columns
         rows, matrices = (w.t(), x.transpose(1, 2)) if flipped else (x, w)
         group = _sequence_of(offs, rows.shape[0])
-        mine = group.unsqueeze(0) == torch.arange(offs.shape[0], device=x.device).unsqueeze(1)
-        found = torch.where(mine.unsqueeze(-1), torch.matmul(rows, matrices), 0).sum(0, dtype=x.dtype)
+        mine = (group.unsqueeze(0) == torch.arange(offs.shape[0], device=x.device).unsqueeze(1)).unsqueeze(-1)
+        found = torch.where(mine, torch.matmul(torch.where(mine, rows, 0), matrices), 0).sum(0, dtype=x.dtype)
         found = found.t() if flipped else found
     return found.to(out_dtype or x.dtype)
 
