@@ -131,12 +131,12 @@ class Native:
     def _elements(self, dims: tuple[Dim, ...]) -> float:
         return math.prod([self.lanes[d.name] for d in dims])
 
-    def _block(self, body: tuple[Statement, ...], trips: float, around: Around) -> None:
+    def _block(self, body: tuple[Statement, ...], trips: float, around: Around, bounded: tuple[Loop, ...] = ()) -> None:
         rows: list[tuple[tuple[Dim, ...], bool]] = []
         for s in body:
             if isinstance(s, Loop):
                 self._flush(rows, trips)
-                n = self.sizes.steps(s.binding) * self.sizes.taken(s)
+                n = self.sizes.steps(s.binding) * self.sizes.taken(s, (), bounded)
                 self.often.update(dict.fromkeys(gone(s), 1.0 - self.sizes.clear(s)))
                 for v in (a.old for a in s.accumulators if len(a.old.dims) > 1):  # made before the loop
                     self.loops += trips
@@ -144,7 +144,7 @@ class Native:
                     self._array(v, trips)
                     self.segment_of[v.name] = self.segment
                 self.segment += 1
-                self._block(s.body, trips * n, (*around, (id(s), n, s.binding.axis)))
+                self._block(s.body, trips * n, (*around, (id(s), n, s.binding.axis)), (*bounded, s) if s.bounds else bounded)
                 self.segment += 1
             elif isinstance(s, Dot):
                 self._flush(rows, trips)

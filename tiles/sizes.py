@@ -79,7 +79,7 @@ class Sizes:
         self.dims |= {d.name: math.prod([roles[a].tile for a in d.axes]) // d.each for d in program.coarse}
         self._wide = wide
         self._elements: dict[str, int] = {}  # value name -> lanes
-        self._taken: dict[tuple[int, frozenset[str]], float] = {}
+        self._taken: dict[tuple[int, tuple[object, ...]], float] = {}
         self._sampled = sampled or Sampled(program)
 
     def elements(self, v: Value) -> int:
@@ -97,19 +97,22 @@ class Sizes:
         """Tiles of a binding's axis."""
         return -(-b.axis.size // self.roles[b.axis].tile)
 
-    def taken(self, loop: Loop, along: Collection[str] = ()) -> float:
-        """The share of its steps that a loop takes, on average over the tiles that its edges depend on; of an access in it along some
-        bindings, the share of its elements, of which the last tile of an axis may have fewer."""
+    def taken(self, loop: Loop, along: Collection[str] = (), around: tuple[Loop, ...] = ()) -> float:
+        """The share of its steps that a loop takes, on average over the tiles that its edges depend on and over the steps that the loops
+        ``around`` take; of an access in it along some bindings, the share of its elements, of which the last tile of an axis may have
+        fewer."""
         steps = self.steps(loop.binding)
         if not steps or not loop.bounds:
             return 1.0
         over = self._over(loop)
+        around = tuple(x for x in around if x.bounds and not {*self._over(x), x.binding}.isdisjoint(over))
+        over = list(dict.fromkeys((*over, *(b for x in around for b in self._over(x)))))
         if not all(map(self.steps, over)):
             return 1.0  # no program runs it
         ragged = frozenset(b.name for b in (*over, loop.binding) if b.name in along and b.axis.size % self.roles[b.axis].tile)
-        key = id(loop), ragged
+        key = id(loop), (ragged, *map(id, around))
         if key not in self._taken:
-            self._taken[key] = self._share(loop, steps, over, ragged)
+            self._taken[key] = self._share(loop, steps, over, ragged, around)
         return self._taken[key]
 
     def reached(self, loop: Loop, along: Collection[str]) -> float:
@@ -120,6 +123,8 @@ class Sizes:
             return 1.0
         others = tuple(k for k, b in enumerate(over) if b.name not in along)
         _, _, taken = self._visits(loop, over)
+        if loop.binding.name not in along:  # every step that there is reads the same
+            return float(np.mean(np.max(taken > 0, axis=others, initial=False)))
         apart = math.prod(self.steps(over[k]) for k in others) if loop.starts else 1
         most = taken.mean(axis=others, keepdims=True) * apart if loop.starts else taken.max(axis=others, keepdims=True, initial=0)
         return min(1.0, float(np.mean(np.minimum(most / self.steps(loop.binding), 1.0))))
@@ -136,7 +141,7 @@ class Sizes:
         taken = self.taken(loop)
         if loop.clear is None or loop.part or not taken:
             return 0.0
-        key = id(loop), frozenset(("clear",))
+        key = id(loop), ("clear",)
         if key not in self._taken:
             whole = replace(loop, part="whole")
             over = self._over(whole)
@@ -198,7 +203,7 @@ class Sizes:
             clear = replace(clear, starts=(), stops=(Edge((), 0),))
         return replace(loop, starts=kept(loop.starts), stops=kept(loop.stops), clear=clear)
 
-    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
+    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str], around: tuple[Loop, ...] = ()) -> float:
         where, first, taken = self._visits(loop, over)
         mine, size = self.roles[loop.binding.axis].tile, loop.binding.axis.size
         visited = np.minimum(taken * mine, np.maximum(size - first, 0)) if loop.part != "whole" else taken * mine
@@ -207,6 +212,14 @@ class Sizes:
         for b in over:
             if b.name in ragged:
                 weights = weights * np.minimum(self.roles[b.axis].tile, b.axis.size - where[b.name])
+        for x in around:
+            _, begin, steps_around = self._visits(x, over)
+            if x.binding.name in where:  # the step that it is at is one that it takes
+                place = (where[x.binding.name] - begin) // self.roles[x.binding.axis].tile
+                steps_around = (place >= 0) & (place < steps_around)
+            weights = weights * steps_around
+        if not np.any(weights):
+            return 0.0
         return float(np.average(shares, weights=np.broadcast_to(weights, shares.shape)))
 
     def run(self, at: Access, buffer: Buffer) -> int:

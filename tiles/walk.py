@@ -293,8 +293,8 @@ class _Walk:
         used = [b.name for b in at.bindings]
         buffer = self.buffers[at.buffer]
         elements, requests = math.prod([self.sizes.different(at, buffer, b) for b in at.bindings]), 1
-        steps = math.prod([self.sizes.taken(loop) for loop in bounded])
-        visited = math.prod([self.sizes.taken(loop, used) for loop in bounded])
+        steps = math.prod([self.sizes.taken(loop, (), bounded[:k]) for k, loop in enumerate(bounded)])
+        visited = math.prod([self.sizes.taken(loop, used, bounded[:k]) for k, loop in enumerate(bounded)])
         if (exists := self.inside.get(id(at))) is not None:  # an edge along an axis with a mask leaves out what is masked
             axes = {loop.binding.axis for loop in bounded}
             visited = visited * exists if all(axes.isdisjoint(i.expr.axes()) for i in at.inside) else min(visited, exists)
@@ -339,7 +339,7 @@ class _Walk:
             if isinstance(s, Loop):
                 n = self.sizes.steps(s.binding)
                 self.trips.append((s.binding.name, s.level, n))
-                taken = self.sizes.taken(s)
+                taken = self.sizes.taken(s, (), bounded)
                 self.steps += trips * n * taken
                 if s.innermost:
                     self.inner_steps += trips * n * taken

@@ -345,3 +345,30 @@ def test_steps_are_counted_at_the_sample():
     every = -(-COLUMNS // TILES[1])
     assert counts.steps == pytest.approx(-(-ROWS // TILES[0]) * -(-(COLUMNS // 2) // TILES[1]))
     assert counts.steps < -(-ROWS // TILES[0]) * every
+
+
+def grouped(x, w, ends):
+    """Rows up to each end by a matrix of their own."""
+    return torch.nn.functional.grouped_mm(x, w, offs=ends)
+
+
+def test_loops_in_a_loop_take_their_share_of_the_steps_that_it_takes():
+    """Both end where the same data say: what the inner one leaves out the outer one has left out before."""
+    ends = torch.tensor([100, 700, 1000, 1500, 2500, 2600, 3500, 4096], dtype=torch.int32)
+    x, w = torch.randn(4096, 512).bfloat16(), torch.randn(8, 512, 512).bfloat16()
+    (k,) = eqfuse.optimize(grouped, (x, w, ends), target="h200").plan.kernels
+    needed = 2 * 4096 * 512 * 512
+    assert needed <= k.cost.flops <= 1.3 * needed
+    assert k.cost.dram_bytes >= 0.9 * 2 * (x.numel() + w.numel() + 4096 * 512)
+
+
+def test_padded_rows_of_a_chain_are_priced_once():
+    def chain(x, w, v, lengths):
+        m = (torch.arange(x.shape[1])[None] < lengths[:, None])[..., None]
+        return torch.where(m, (x @ w).relu() @ v, 0.0)
+
+    lengths = torch.tensor([512, 10, 20, 30, 100, 300, 60, 70])
+    args = (torch.randn(8, 512, 512).half(), torch.randn(512, 256).half(), torch.randn(256, 64).half(), lengths)
+    kernels = eqfuse.optimize(chain, args, target="h200").plan.kernels
+    rows = sum(-(-n // 64) * 64 for n in lengths.tolist())
+    assert sum(k.cost.flops for k in kernels) >= 0.85 * 2 * rows * (512 * 256 + 256 * 64)
