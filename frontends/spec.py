@@ -83,7 +83,8 @@ def spec_of(x: Any) -> TensorSpec | None:
 
 def _sample(x: torch.Tensor) -> Sample | None:
     """What integers a tensor has, where they may be lengths or offsets."""
-    if x.dtype not in (torch.int32, torch.int64) or type(x) is not torch.Tensor or x.device.type == "meta":
+    whole = not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool)
+    if not whole or type(x) is not torch.Tensor or x.device.type == "meta":
         return None
     return None if torch.compiler.is_compiling() else Sample.of(x.detach().cpu().numpy())
 

@@ -17,7 +17,8 @@ from .program import Binding, Cast, Dim, Let, Literal, Operand, Reduce, Statemen
 
 Combination = tuple[tuple[Value, int], ...]  # values with their coefficients
 LONGEST = 2.0**40  # numbers beyond are as far: so sums of them stay within 64 bits
-FARTHEST = 2.0**30  # an edge as far away is beyond every axis, and 32 bits hold its sum with a position
+LARGEST_CONST = 2**20  # of an edge with data
+FARTHEST = 2.0**30 + LARGEST_CONST  # an edge as far away is beyond every axis, less a position and a constant too; 32 bits hold the sum
 New = Callable[[str, tuple[Dim, ...], DType], Value]  # a value with a name like a hint
 
 
@@ -40,8 +41,9 @@ class Around:
 
     def extreme(self, of: Combination, largest: bool) -> Value:
         """The least or the largest lane of a sum of integers, in 32 bits."""
-        total = of[0][0]
-        if of != ((total, 1),):
+        first = of[0][0]
+        total = first if first.dtype.itemsize > 2 else self._cast(first, dtypes.int32)
+        if of != ((first, 1),):
             parts = [self._scaled(self._cast(self._within(v, LONGEST), dtypes.int64), c) for v, c in of]
             total = reduce(lambda x, y: self._let("add", x, y), parts)
         return self._cast(self._within(self._over_lanes(total, largest), FARTHEST), dtypes.int32)

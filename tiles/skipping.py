@@ -127,7 +127,7 @@ def _unread(loop: Loop, rest: Body, states: tuple[Value, ...], outside: Made) ->
     """The conditions under whose one truth, in a whole tile, what a loop makes has no part in what its block gives, and that truth.  That
     is executed, too: once on what the loop may make and once on what it begins with, and the stores have the same number."""
     asked = conditions(rest, outside)
-    if not asked:
+    if not asked or any(isinstance(s, Store) for s in walk_statements(loop.body)):
         return {}
     made = {v.name for s in rest for v in defines(s)} | {a.old.name for a in loop.accumulators}
     around: dict[str, _Symbol] = {v.name: RESULT for s in rest for v in uses(s) if v.name not in made}

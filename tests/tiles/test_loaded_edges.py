@@ -260,6 +260,44 @@ def test_no_row_is_multiplied_whose_result_nobody_reads(monkeypatch):
     assert torch.allclose(found.double(), want, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_lengths_of_small_types(dtype):
+    def pooled(x, lengths):
+        m = torch.arange(x.shape[1]) < lengths[:, None]
+        return torch.where(m[..., None], x, 0.0).sum(1)
+
+    x, lengths = torch.randn(4, 4096, 8), torch.tensor([100, 0, 5, 120], dtype=dtype)
+    c = eqfuse.optimize(pooled, (x, lengths), target="h200")
+    assert "if lengths is as in the example" in str(c.plan)
+    for source in (c.simulate(x, lengths), c.interpret(x, lengths)):
+        assert torch.allclose(torch.as_tensor(np.asarray(source)).float(), pooled(x, lengths), atol=2e-5)
+
+
+READERS = {
+    "one of two readers": lambda y, m: (torch.where(m, y, 0.0), y.sum(-1)),
+    "a product with a mask": lambda y, m: y * m.to(y.dtype),
+    "infinite where masked": lambda y, m: torch.where(m, y, -INF),
+    "either": lambda y, m: torch.where(m, y, y + 1),
+    "a sum after the mask": lambda y, m: torch.where(m, y, 0.0).sum(1),
+    "prefixes": lambda y, m: torch.where(m, y.cumsum(1), 0.0),
+    "a norm of masked rows": lambda y, m: torch.where(m, torch.softmax(y, -1), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_somebody_reads_is_made(name):
+    def f(x, w, lengths):
+        m = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+        return READERS[name](x @ w, m)
+
+    g = torch.Generator().manual_seed(0)
+    x, w, lengths = torch.randn(3, 70, 256, generator=g), torch.randn(256, 33, generator=g), torch.tensor([70, 0, 9])
+    c = eqfuse.optimize(f, (x, w, lengths), target="h200", time_budget=1.0)
+    found, want = c.simulate(x, w, lengths), f(x.double(), w.double(), lengths)
+    for a, b in zip(*((t,) if not isinstance(t, tuple | list) else t for t in (found, want)), strict=True):
+        assert torch.allclose(torch.as_tensor(np.asarray(a)).double(), b, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
 def test_what_a_loss_ignores_is_not_computed():
     def loss(logits, labels):
         return torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="none")

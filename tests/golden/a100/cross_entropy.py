@@ -44,7 +44,7 @@ def cross_entropy_out(
     r_cols = tl.arange(0, T_cols)
     labels = tl.load(labels_ptr + rows_start * labels_stride_rows)
     ne = labels != -100
-    edge_ne = tl.where(ne, 1073741824, 0)
+    edge_ne = tl.where(ne, 1074790400, 0)
     sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
     max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
     cols_to = (tl.minimum(N_cols, edge_ne)).to(tl.int32)

@@ -51,7 +51,7 @@ def linear_cross_entropy_out(
     labels = tl.load(labels_ptr + x_rows_start * labels_stride_x_rows + r_x_rows * labels_stride_x_rows)
     ne = labels != -100
     where = tl.where(ne, labels, 0)
-    edge_ne = tl.where(ne, 1073741824, 0)
+    edge_ne = tl.where(ne, 1074790400, 0)
     edge_ne_2 = _max(edge_ne, axis=0)
     sum_w_rows = tl.zeros([T_x_rows], tl.float32)
     max_w_rows = tl.full([T_x_rows], float("-inf"), tl.float32)
