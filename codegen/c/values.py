@@ -22,9 +22,12 @@ from ...tiles.program import (
     Access,
     Accumulator,
     Cast,
+    Clear,
     Dim,
     Dot,
+    Edge,
     ExtentValue,
+    Extreme,
     Fill,
     IndexValue,
     Let,
@@ -56,9 +59,11 @@ def padded(program: TileProgram) -> frozenset[str]:
 
 
 def simplified(program: TileProgram) -> TileProgram:
-    """The program without what says nothing here: masks of bindings, orders of dims, casts to float32."""
+    """The program without what says nothing here: masks of bindings, orders of dims, casts to float32, extremes of the one lane that there
+    is at a time."""
     same: dict[str, Value] = {}
     kept = padded(program)
+    opened, _, _ = loop_order(program)
 
     def known(x: Any) -> Any:
         if isinstance(x, Value):
@@ -69,16 +74,23 @@ def simplified(program: TileProgram) -> TileProgram:
             return replace(x, looked=tuple(replace(k, at=known(k.at)) for k in x.looked))
         if isinstance(x, Accumulator):
             return replace(x, new=known(x.new), start=known(x.start))
+        if isinstance(x, Edge):
+            return replace(x, data=known(x.data))
+        if isinstance(x, Extreme):
+            return replace(x, of=known(x.of))
+        if isinstance(x, Clear):
+            return Clear(known(x.known), known(x.starts), known(x.stops))
         return x
 
     def one(s: Statement) -> Statement | None:
-        fields = {"Loop": ("accumulators",), "Load": ("access",), "Store": ("src", "access")}
+        fields = {"Loop": ("accumulators", "starts", "stops", "clear"), "Load": ("access",), "Store": ("src", "access")}
         names = fields.get(type(s).__name__, ("src", "parts", "args", "new", "kept", "small", "a", "b", "acc"))
         s = replace(s, **{n: known(getattr(s, n)) for n in names if hasattr(s, n)})
         widened = isinstance(s, Cast) and s.dst.dtype == dtypes.float32 and s.src.dtype.is_float
         if isinstance(s, Where):
             s = replace(s, bindings=tuple(b for b in s.bindings if b.name in kept))
-        if isinstance(s, Permute) or (isinstance(s, Where) and not s.bindings) or widened:
+        alone = isinstance(s, Reduce) and all(a in opened for a in s.dim.axes)
+        if isinstance(s, Permute) or (isinstance(s, Where) and not s.bindings) or widened or alone:
             same[s.dst.name] = s.src  # type: ignore[union-attr]
             return None
         return s

@@ -410,3 +410,16 @@ def test_padded_rows_of_a_chain_are_priced_once():
     kernels = eqfuse.optimize(chain, args, target="h200").plan.kernels
     rows = sum(-(-n // 64) * 64 for n in lengths.tolist())
     assert sum(k.cost.flops for k in kernels) >= 0.85 * 2 * rows * (512 * 256 + 256 * 64)
+
+
+def test_in_c_a_row_goes_as_far_as_its_own_length():
+    """Where a thread takes the rows of a tile one by one, no other row counts."""
+
+    def logarithms(x, lengths):
+        inside = torch.arange(x.shape[1]) < lengths[:, None]
+        return torch.logsumexp(torch.where(inside, x, -INF), -1)
+
+    x, lengths = torch.randn(70, 100_000), torch.randint(-5, 100_010, (70,))
+    lengths[:3] = torch.tensor([0, 100_000, 1])
+    c = eqfuse.optimize(logarithms, (x, lengths), target="cpu")
+    torch.testing.assert_close(c(x, lengths), logarithms(x, lengths))
