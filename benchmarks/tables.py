@@ -376,7 +376,26 @@ def calls(result, path):
     return "\n\n".join([f"### {env['date'][:10]}: calls", said, markdown(["program", *ways, *ratios], body)])
 
 
+def ragged(result, path):
+    """What edges of data are worth, by the model."""
+    env, figures = result["environment"], ("us", "gflop", "dram_mb", "kernels")
+    body = [
+        [r["program"], *(f"{r[how][x]:g}" for x in figures for how in ("without", "with")), f"{r['needed_gflop']:g}"]
+        for r in result["rows"]
+    ]
+    columns = [f"{x}, {how}" for x in ("us", "GFLOP", "DRAM MB", "kernels") for how in ("all tiles", "example")]
+    said = (
+        f"{_planner(env)} Modelled for {result['target']}, planned without an example of the lengths (all tiles are priced) and with one."
+    )
+    parts = [f"### {env['date'][:10]}: ragged data", said, markdown(["program", *columns, "GFLOP needed"], body)]
+    for r in result["rows"]:
+        if counted := r.get("tiles"):
+            parts.append(f"{r['program']}: {counted[0]} tiles are visited, {counted[1]} hold a visible pair, of {counted[2]}.")
+    return "\n\n".join(parts)
+
+
 KINDS = {
+    "-ragged": ragged,
     "-pairs": pairs,
     "-trust": trust,
     "-kernels-of-others": lambda result, path: others(result),

@@ -1,7 +1,8 @@
-"""What integers an example of a tensor holds, as far as a plan depends on it.
+"""Samples: a summary of the integers in an example of a tensor.
 
-Lengths and offsets say at run time which tiles a kernel visits, and any will do; how long that takes is a question about those that will
-come.  An example answers it: of its numbers are kept whether they ascend, and how they are distributed.
+A kernel whose loops end at lengths is right for all lengths, but how long it takes depends on them, and so does the best tile.  The price
+of a plan assumes lengths like those of the example arguments.  A sample keeps their distribution and whether they ascend, coarsely:
+batches that are alike share a sample, and thus a plan on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Sample:
 
     @staticmethod
     def of(numbers: np.ndarray) -> Sample | None:
-        """The sample of an array of integers; ``None`` for one without elements.  Of many rows some are looked at."""
+        """The sample of an array of integers; ``None`` if the array is empty.  A large array is thinned out first."""
         if not numbers.size:
             return None
         rows = numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1)
@@ -43,7 +44,7 @@ class Sample:
         return Sample(ascending, tuple(round(x / unit) * unit for x in found.tolist()))
 
     def numbers(self, shape: Sequence[int]) -> np.ndarray:
-        """An array of a shape with numbers like these: in every row if they ascend, else in an order like that of a card game."""
+        """An array of a shape with this distribution: ascending along the last dimension, or in a fixed random order."""
         if not shape:
             return np.asarray(self.quantiles[POINTS // 2])
         n = shape[-1] if self.ascending else int(np.prod(shape))
@@ -54,7 +55,7 @@ class Sample:
 
 
 def compared(terms: Iterable[Term]) -> set[Input]:
-    """The inputs of integers that are compared with what varies along other axes, as lengths are with positions.  Arguments come first."""
+    """The integer inputs that are compared with values along other axes, as lengths are with positions.  Arguments come before users."""
     of: dict[Term, frozenset[Input]] = {}
     found: set[Input] = set()
     for t in terms:

@@ -80,6 +80,19 @@ def no_test_waits_for_a_clock():
         where[name] = was
 
 
+@pytest.fixture
+def nothing_compiled():
+    """``torch.compile`` and the backend's report remember nothing of other tests."""
+    import torch
+
+    import eqfuse
+
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    yield
+    torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def mark_unaudited(request):
     global wanted

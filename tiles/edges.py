@@ -2,7 +2,7 @@
 
 A comparison of affine positions, ``c * x + others + const > 0`` with a coefficient of 1 or -1 for the position x on the loop's axis, holds
 in a whole tile on one side of an *edge*: where it holds for the lanes at which the others are least.  ``and``, ``or`` and ``not`` make
-stretches of stretches.  The others are positions and data: integers that the loop does not change (:mod:`.around`).
+stretches of stretches.  The others are positions and data: integers that the loop does not change (:mod:`.data_edges`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ..ir import dtypes
 from ..ir.index import Axis
-from .around import LARGEST_CONST, Around
+from .data_edges import LARGEST_CONST, DataEdges
 from .operations import by_parts
 from .program import Binding, Bound, Cast, Edge, Extreme, IndexValue, Let, Literal, Operand, Statement, Value, defines
 
@@ -55,21 +55,21 @@ def parts(condition: Value, made: Made) -> set[str]:
     return {condition.name}.union(*(parts(x, made) for x in inner))
 
 
-def regions(condition: Operand, truth: bool, over: Binding, made: Made, around: Around) -> list[Region]:
+def regions(condition: Operand, truth: bool, over: Binding, made: Made, data: DataEdges) -> list[Region]:
     """Stretches of tiles in each of which the condition has the given truth everywhere."""
-    if isinstance(condition, Value) and around.sees(condition):
-        return [((Edge((), 0, around.guard(condition, truth)),), ())]
+    if isinstance(condition, Value) and data.outside(condition):
+        return [((Edge((), 0, data.guard(condition, truth)),), ())]
     s = made.get(condition.name) if isinstance(condition, Value) else None
     if not isinstance(s, Let):
         return []
     if s.op == "not":
-        return regions(s.args[0], not truth, over, made, around)
+        return regions(s.args[0], not truth, over, made, data)
     if s.op in ("or", "and"):
-        several = [regions(x, truth, over, made, around) for x in s.args]
+        several = [regions(x, truth, over, made, data) for x in s.args]
         if (s.op == "or") == truth:
             return [r for found in several for r in found][:MOST]
         return [(x[0] + y[0], x[1] + y[1]) for x in several[0] for y in several[1]][:MOST]
-    found = [[_half(positive, over, around) for positive in together] for together in _inequalities(s, truth, made, around)]
+    found = [[_half(positive, over, data) for positive in together] for together in _inequalities(s, truth, made, data)]
     return [(sum((h[0] for h in hs if h), ()), sum((h[1] for h in hs if h), ())) for hs in found if all(hs)][:MOST]
 
 
@@ -113,7 +113,7 @@ def _added(some: tuple[tuple[T, int], ...], others: tuple[tuple[T, int], ...], f
     return tuple((x, c) for x, c in total.items() if c)
 
 
-def _half(positive: _Affine, over: Binding, around: Around) -> Region | None:
+def _half(positive: _Affine, over: Binding, data: DataEdges) -> Region | None:
     """Where an affine form is positive in whole tiles of ``over``."""
     mine = [c for b, c in positive.terms if b == over]
     others = [(b, c) for b, c in positive.terms if b != over]
@@ -123,26 +123,26 @@ def _half(positive: _Affine, over: Binding, around: Around) -> Region | None:
         return None  # 32 bits may not hold the sum
     # c * x + others + const > 0 everywhere in the tile: at the lanes where the others are least
     if mine[0] > 0:
-        return (Edge(tuple((b, -c, c < 0) for b, c in others), 1 - positive.const, _number(positive, -1, around)),), ()
-    return (), (Edge(tuple((b, c, c < 0) for b, c in others), positive.const, _number(positive, 1, around)),)
+        return (Edge(tuple((b, -c, c < 0) for b, c in others), 1 - positive.const, _number(positive, -1, data)),), ()
+    return (), (Edge(tuple((b, c, c < 0) for b, c in others), positive.const, _number(positive, 1, data)),)
 
 
-def _number(positive: _Affine, sign: int, around: Around) -> Value | None:
+def _number(positive: _Affine, sign: int, data: DataEdges) -> Value | None:
     """The data of an edge: the least of them where it is their sum, the largest where it is the negative of it."""
-    return around.extreme(tuple((v, sign * c) for v, c in positive.data), sign < 0) if positive.data else None
+    return data.extreme(tuple((v, sign * c) for v, c in positive.data), sign < 0) if positive.data else None
 
 
-def _inequalities(s: Let, truth: bool, made: Made, around: Around) -> Iterator[tuple[_Affine, ...]]:
+def _inequalities(s: Let, truth: bool, made: Made, data: DataEdges) -> Iterator[tuple[_Affine, ...]]:
     """Affine forms, which give a comparison that truth where they are positive together: |x| < y where x < y and -x < y, and |x| > y where
     x > y, and where -x > y."""
     if s.op in ("eq", "ne"):  # x != y: the one or the other > 0
-        first, second = (_affine(a, made, around) for a in s.args)
+        first, second = (_affine(a, made, data) for a in s.args)
         if first is not None and second is not None and truth == (s.op == "ne"):
             yield (second.plus(first, -1),)
             yield (first.plus(second, -1),)
     elif s.op in ("le", "lt", "ge", "gt"):
         small, large = s.args if s.op in ("le", "lt") else s.args[::-1]
-        less, more = (_signed(v, made, around) for v in ((small, large) if truth else (large, small)))
+        less, more = (_signed(v, made, data) for v in ((small, large) if truth else (large, small)))
         # of integers, x < y: y - x > 0, else x - y + 1 > 0;  x <= y: y - x + 1 > 0, else x - y > 0
         one = _Affine((), int((s.op in ("lt", "gt")) != truth))
         for x in more:
@@ -150,15 +150,15 @@ def _inequalities(s: Let, truth: bool, made: Made, around: Around) -> Iterator[t
                 yield tuple(x.plus(y, -1).plus(one) for y in less)
 
 
-def _signed(v: Operand, made: Made, around: Around) -> list[_Affine]:
+def _signed(v: Operand, made: Made, data: DataEdges) -> list[_Affine]:
     """Affine forms, the largest of which is the value: of |x|, x and -x."""
     s = made.get(v.name) if isinstance(v, Value) else None
     inside = s.args[0] if isinstance(s, Let) and s.op == "abs" else None
-    form = _affine(v if inside is None else inside, made, around)
+    form = _affine(v if inside is None else inside, made, data)
     return [] if form is None else [form] if inside is None else [form, _Affine((), 0).plus(form, -1)]
 
 
-def _affine(v: Operand, made: Made, around: Around) -> _Affine | None:
+def _affine(v: Operand, made: Made, data: DataEdges) -> _Affine | None:
     if isinstance(v, Literal):
         return _Affine((), int(v.value)) if math.isfinite(v.value) and float(v.value).is_integer() else None
     if v.dtype.kind != "int":
@@ -169,12 +169,12 @@ def _affine(v: Operand, made: Made, around: Around) -> _Affine | None:
         if all(isinstance(a, Axis) for a, _ in s.expr.terms):
             found = _Affine(tuple((of[a], c) for a, c in s.expr.terms), s.expr.const)  # type: ignore[index]
     elif isinstance(s, Cast) and s.src.dtype.kind == "int" and s.dst.dtype.itemsize >= s.src.dtype.itemsize:
-        found = _affine(s.src, made, around)
+        found = _affine(s.src, made, data)
     elif isinstance(s, Let) and s.op in ("add", "neg", "sub"):
-        found = by_parts(s.op, [_affine(a, made, around) for a in s.args], _sum)
+        found = by_parts(s.op, [_affine(a, made, data) for a in s.args], _sum)
         if found is not None and found.data and v.dtype != dtypes.int64:
             found = None  # 32 bits may not hold the sum
-    return _Affine((), 0, ((v, 1),)) if (found is None or found.data) and around.sees(v) else found
+    return _Affine((), 0, ((v, 1),)) if (found is None or found.data) and data.outside(v) else found
 
 
 def _sum(op: str, args: list[_Affine | None]) -> _Affine | None:

@@ -1,7 +1,7 @@
-"""What integers of a tile program are for the samples of its buffers: where loops begin and end that go as far as data say.
+"""The numbers of edges for samples of the data: how far loops go that end where data say.
 
-Statements are executed on whole arrays, a dimension for each binding that they depend on, in which a tile is one position, and one for
-each dim of the value.
+The statements that compute an edge (:mod:`.data_edges`) are executed in numpy, for many tiles at a time.  An array has a dimension for each
+binding (a position is a tile of it), then one for each dim of the value (a position is a lane).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .program import (
 
 
 class Sampled:
-    """The integers of one program."""
+    """Evaluates the edges of one tile program.  Results are kept by tile sizes: a search asks for the same ones again and again."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class Sampled:
         return {v.name: s for s in self._program.statements() for v in defines(s)}
 
     def over(self, v: Value) -> tuple[Binding, ...] | None:
-        """The bindings whose tiles a value depends on; ``None`` if nothing is known of it."""
+        """The bindings on whose tiles a value depends; ``None`` if it depends on a buffer without a sample."""
         if v.name not in self._over:
             self._over[v.name] = self._found(v)
         return self._over[v.name]
@@ -74,14 +74,14 @@ class Sampled:
         return tuple(dict.fromkeys((*mine, *(b for o in several for b in o or ()))))
 
     def buffers(self, v: Value) -> list[str]:
-        """What a value is loaded from."""
+        """The buffers from which a value is computed."""
         s = self._by[v.name]
         mine = [s.access.buffer] if isinstance(s, Load) else []
         return list(dict.fromkeys([*mine, *(b for x in uses(s) for b in self.buffers(x))]))
 
     @cached_property
     def _axes(self) -> tuple[Axis, ...]:
-        """The axes on whose tiles it depends what edges are."""
+        """The axes whose tile sizes change an edge of the program."""
         found: set[Axis] = set()
         todo = [v for s in self._program.statements() if isinstance(s, Loop) for v in s.edges]
         seen: set[str] = set()
@@ -94,8 +94,8 @@ class Sampled:
         return tuple(sorted(found))
 
     def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What a scalar is in tiles of these sizes that begin at ``starts`` of some bindings: those that the sizes have, an array dimension
-        for each binding."""
+        """A scalar, for many tiles.  ``tiles``: the tile size of each axis; ``starts``: by binding, the first positions of the tiles, as an
+        array with one dimension per binding.  The tile sizes decide the starts."""
         key = tuple(starts), tuple(tiles[a] for a in self._axes)
         if key not in self._runs:
             self._runs[key] = _Run(self._by, self._buffers, tiles, starts)
@@ -103,6 +103,8 @@ class Sampled:
 
 
 class _Run:
+    """One evaluation: the values that are known for some tile sizes."""
+
     def __init__(
         self, by: Mapping[str, Any], buffers: Mapping[str, Any], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]
     ) -> None:
@@ -118,7 +120,7 @@ class _Run:
         return self.known[v.name]
 
     def operand(self, x: Operand, dims: Sequence[Dim]) -> np.ndarray:
-        """Its elements, as they are to be seen in a tile of ``dims``."""
+        """The elements of an operand, shaped to broadcast over ``dims``."""
         if isinstance(x, Literal):
             return np.asarray(int(x.value))
         found = self.value(x)

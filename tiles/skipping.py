@@ -23,7 +23,7 @@ import numpy as np
 
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
-from .around import Around, New
+from .data_edges import DataEdges, New
 from .edges import Made, conditions, defined, halves, parts, regions, united
 from .operations import by_parts, operation
 from .program import (
@@ -89,15 +89,15 @@ class Skipping:
     def block(self, body: Body, at: _Scope) -> Body:
         """The statements of a block."""
         made, visible, results = {**at.made, **defined(body)}, at.visible, at.results
-        around = Around(visible, self.order, at.open, self.new)
+        data = DataEdges(visible, self.order, at.open, self.new)
         found: list[Statement] = []
         left = list(body[::-1])
         while left:
             s = left.pop()
             if isinstance(s, Loop):
                 unread = _unread(s, tuple(left[::-1]), at.states, made) if s.accumulators else {}
-                early = _before(unread, left, around)
-                if early:  # what says so can be known before the loop
+                early = _before(unread, left, data)
+                if early:  # compute the condition first, then look at the loop again
                     taken = {id(x) for x in early}
                     left = [x for x in left if id(x) not in taken] + [s, *early[::-1]]
                     continue
@@ -107,25 +107,26 @@ class Skipping:
                     tuple(a.new for a in s.accumulators),
                 )  # fmt: skip
                 s = replace(s, body=self.block(s.body, inner))
-                idle = _idle(s, results, made, around)
-                s = _bounded(s, idle, unread, made, around)
+                idle = _idle(s, results, made, data)
+                s = _bounded(s, idle, unread, made, data)
                 if results:  # what a condition is known to be may be used whatever is around
-                    idle = _idle(s, frozenset(), made, around)
+                    idle = _idle(s, frozenset(), made, data)
                 if idle and s.innermost and not _in_order(s):
-                    s = replace(s, clear=_clear(s, idle, made, around))
-                found += around.taken(s.edges)
+                    s = replace(s, clear=_clear(s, idle, made, data))
+                found += data.statements(s.edges)
             made_before = isinstance(s, Load) and s.access.buffer in self.temporary
             if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
                 results |= {v.name for v in defines(s)}
             visible += defines(s)
-            around.values.update((v.name, v) for v in defines(s))
+            data.values.update((v.name, v) for v in defines(s))
             found.append(s)
         return tuple(found)
 
 
 def _unread(loop: Loop, rest: Body, states: tuple[Value, ...], outside: Made) -> dict[Value, bool]:
-    """The conditions under whose one truth, in a whole tile, what a loop makes has no part in what its block gives, and that truth.  That
-    is executed, too: once on what the loop may make and once on what it begins with, and the stores have the same number."""
+    """The conditions, each with a truth, under which nobody needs the results of a loop: ``where(c, sum, 0)`` where ``c`` is false in the
+    whole tile.  The rest of the block is executed on symbols twice, with unknown results of the loop and with those of a loop of no steps;
+    both runs have to store the same constants."""
     asked = conditions(rest, outside)
     if not asked or any(isinstance(s, Store) for s in walk_statements(loop.body)):
         return {}
@@ -155,7 +156,7 @@ def _numbers(loop: Loop) -> Iterator[float]:
 
 
 def _given(body: Body, start: Mapping[str, _Symbol], known: Mapping[str, _Symbol], states: tuple[Value, ...]) -> list[_Symbol]:
-    """What a block stores, and takes on to the next step of the loop around."""
+    """The symbols that a block stores, and those of the states that the loop around it carries to its next step."""
     env = _executed(body, start, known)
     stores = [env.get(s.src.name, UNKNOWN) for s in body if isinstance(s, Store)]
     return [*stores, *(UNKNOWN for s in body if isinstance(s, Loop) for t in walk_statements(s.body) if isinstance(t, Store))] + [
@@ -163,13 +164,13 @@ def _given(body: Body, start: Mapping[str, _Symbol], known: Mapping[str, _Symbol
     ]
 
 
-def _before(conditions: Collection[Value], left: list[Statement], around: Around) -> list[Statement]:
-    """The statements after a loop that make conditions and need nothing of a loop, in order."""
+def _before(conditions: Collection[Value], left: list[Statement], data: DataEdges) -> list[Statement]:
+    """The statements after a loop that compute conditions and depend on no loop, arguments first: they may run before it."""
     by = {v.name: s for s in left for v in defines(s)}
     found: dict[str, Statement] = {}
 
     def add(v: Value, to: dict[str, Statement]) -> bool:
-        if around.sees(v) or v.name in found or v.name in to:
+        if data.outside(v) or v.name in found or v.name in to:
             return True
         s = by.get(v.name)
         if s is None or isinstance(s, Loop) or not all(add(x, to) for x in uses(s)):
@@ -184,7 +185,7 @@ def _before(conditions: Collection[Value], left: list[Statement], around: Around
     return list(found.values())
 
 
-def _idle(loop: Loop, results: frozenset[str], outside: Made, around: Around) -> dict[Value, bool]:
+def _idle(loop: Loop, results: frozenset[str], outside: Made, data: DataEdges) -> dict[Value, bool]:
     """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth.  Those of which nothing is
     known in a whole tile are left out, and the parts of one of which all is."""
     if not loop.accumulators or any(isinstance(s, Store) for s in walk_statements(loop.body)):
@@ -193,7 +194,7 @@ def _idle(loop: Loop, results: frozenset[str], outside: Made, around: Around) ->
     found: dict[Value, bool] = {}
     said: set[str] = set()
     for c in conditions(loop.body, outside):
-        known = {truth: bool(regions(c, truth, loop.binding, made, around)) for truth in (True, False)} if c.name not in said else {}
+        known = {truth: bool(regions(c, truth, loop.binding, made, data)) for truth in (True, False)} if c.name not in said else {}
         truth = next((t for t in known if any(known.values()) and _does_nothing(loop, c, t, results)), None)
         if truth is not None:
             found[c] = truth
@@ -201,10 +202,10 @@ def _idle(loop: Loop, results: frozenset[str], outside: Made, around: Around) ->
     return found
 
 
-def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], outside: Made, around: Around) -> Loop:
+def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], outside: Made, data: DataEdges) -> Loop:
     made = {**outside, **defined(loop.body)}
-    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made, around))]
-    sides += [h for c, truth in unread.items() if around.sees(c) for h in halves(regions(c, truth, loop.binding, made, around))]
+    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made, data))]
+    sides += [h for c, truth in unread.items() if data.outside(c) for h in halves(regions(c, truth, loop.binding, made, data))]
     starts = () if _in_order(loop) else tuple(dict.fromkeys(b for upper, b in sides if not upper))
     return replace(loop, starts=starts, stops=tuple(dict.fromkeys(b for upper, b in sides if upper)))
 
@@ -215,7 +216,7 @@ def _in_order(loop: Loop) -> bool:
     return any(isinstance(s, IsFirst | Count) or (isinstance(s, Mean) and s.binding is not None) for s in statements)
 
 
-def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made, around: Around) -> Clear | None:
+def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made, data: DataEdges) -> Clear | None:
     """Where no condition makes a step idle.  Of parts of a condition that is taken where of the whole nothing is known, as beside a mask
     that is data."""
     made = {**outside, **defined(loop.body)}
@@ -224,7 +225,7 @@ def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made, around: Around
     stops: dict[Bound, None] = {}
     taken: set[str] = set()
     for condition, truth in idle.items():
-        found = regions(condition, not truth, loop.binding, made, around)
+        found = regions(condition, not truth, loop.binding, made, data)
         if found and condition.name not in taken:
             known[condition] = not truth
             taken |= parts(condition, made)

@@ -453,6 +453,12 @@ TILES: Spec = Spec(
             lambda at, s: not any(a.inplace and _read_after(s, a) for a in s.accumulators),
             (Loop,),
         ),
+        Row(
+            "edges of data",
+            "the data of an edge are one integer of 32 bits",
+            lambda at, s: all(v.dtype == dtypes.int32 and not v.dims for v in s.edges),
+            (Loop,),
+        ),
         Row("loop", "a loop runs over a streamed axis, under a name that nothing around it has", _bound, (Loop,)),
         Row(
             "state at the end",

@@ -1,4 +1,4 @@
-"""What integers that lie between kernels are for the samples of a program's inputs: of a prefix sum of lengths, offsets."""
+"""Samples of the integers that are stored between kernels, computed from those of the inputs: of offsets, from a sample of the lengths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[..., Term]] = {
 
 
 class Examples:
-    """Of the classes of one graph."""
+    """Samples of the classes of one e-graph."""
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph

@@ -26,12 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 torch.manual_seed(0)
 
 
-@pytest.fixture(autouse=True)
-def from_the_beginning():
-    torch._dynamo.reset()
-    eqfuse.report(reset=True)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 
 def compiled(f, **options):

@@ -14,12 +14,7 @@ from eqfuse.extract.targets import load_target
 H200 = load_target("h200")
 
 
-@pytest.fixture(autouse=True)
-def from_the_beginning():
-    torch._dynamo.reset()
-    eqfuse.report(reset=True)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 
 def written(f, *args):

@@ -17,12 +17,8 @@ INTERPRETED = {"run": "interpret", "target": "h200", "time_budget": 1.0}
 
 
 @pytest.fixture(autouse=True)
-def from_the_beginning():
-    torch._dynamo.reset()
-    eqfuse.report(reset=True)
+def from_the_beginning(nothing_compiled):
     torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(f, **more):

@@ -179,12 +179,7 @@ NESTED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def from_the_beginning():
-    torch._dynamo.reset()
-    eqfuse.report(reset=True)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 
 def nested(*lengths):

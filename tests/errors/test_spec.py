@@ -343,6 +343,7 @@ TILE_MUTANTS = {
     "block": [lambda: changed(tiles(), t.Load, lambda s: replace(s, block=(1,)), lambda s: len(s.access.index) > 1)],
     "other order": [lambda: changed(tiles(), t.Load, after(lambda s: t.Permute(tile_of(s, *s.dst.dims), s.dst)))],
     "other type": [lambda: changed(tiles(), t.Cast, dst(dtype=FLOAT8)), lambda: changed(tiles(), t.Cast, dst(dims=()))],
+    "edges of data": [lambda: changed(tiles(), t.Loop, lambda s: replace(s, stops=(t.Edge((), 0, tiles().body[0].dst),)))],
     "loop": [
         lambda: changed(tiles(), t.Loop, lambda s: replace(s, binding=replace(s.binding, kind="grid"))),
         lambda: changed(tiles(), t.Loop, lambda s: replace(s, accumulators=(), body=(replace(s, accumulators=()),))),

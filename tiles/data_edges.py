@@ -1,8 +1,12 @@
-"""What statements around a loop have made, as edges of the loop: a length that was loaded is where the loop ends.
+"""Edges made of data: a loop over keys ends where a length says that was loaded before it.
 
-An integer of a block around a loop is one number in each tile of the loop, whoever made it: loaded, looked up, computed or counted.  An
-edge may be made of it as of a position (:mod:`.edges`).  Where it has lanes, of all of them the least or the largest is taken.  A condition
-that is made around a loop holds in all tiles of it or in none, and is an edge at the begin of the loop or beyond its end.
+    n = lens[batch]                                        n = lens[batch]
+    for k in [0, size): a <- f(a, where(k < n, x, y))  ->  for k in [0, min(size, n)): a <- f(a, where(k < n, x, y))
+
+A loop does not change the integers that are computed outside of it, by a load, a lookup, arithmetic or a reduction; so an edge
+(:mod:`.edges`) may be made of them as of positions.  An integer with lanes is reduced to its least or largest lane.  A condition that
+is computed outside of a loop is an edge, too: at the start of the loop, or beyond its end.  The numbers of edges are computed by ordinary
+statements in front of the loop.
 """
 
 from __future__ import annotations
@@ -16,16 +20,19 @@ from ..ir.index import Axis
 from .program import Binding, Cast, Dim, Let, Literal, Operand, Reduce, Statement, Value, Where, uses
 
 Combination = tuple[tuple[Value, int], ...]  # values with their coefficients
-LONGEST = 2.0**40  # numbers beyond are as far: so sums of them stay within 64 bits
-LARGEST_CONST = 2**20  # of an edge with data
-FARTHEST = 2.0**30 + LARGEST_CONST  # an edge as far away is beyond every axis, less a position and a constant too; 32 bits hold the sum
-New = Callable[[str, tuple[Dim, ...], DType], Value]  # a value with a name like a hint
+LARGEST_TERM = 2.0**40  # integers are clamped to it before they are added, so that 64 bits hold the sum
+LARGEST_CONST = 2**20  # the largest constant of an edge with data
+# Axes are shorter than 2**29 (builder.POSITIONS).  An edge at FARTHEST is beyond the end of all of them, even less a position and a
+# constant, and 32 bits hold FARTHEST plus a position and a constant.
+FARTHEST = 2.0**30 + LARGEST_CONST
+New = Callable[[str, tuple[Dim, ...], DType], Value]
 
 
-class Around:
-    """Scalars of the values around the loops of one block.
+class DataEdges:
+    """Makes the numbers that the edges of the loops in one block need, as scalars of type int32.
 
-    ``values``: those that loops may read; ``order``: the dims of tiles in their order; ``open_``: the bindings that run around.
+    ``values``: what is computed outside of the loops; ``order``: the dims of tiles, in canonical order; ``open_``: the bindings of the grid
+    and of the loops around the block, by axis; ``new``: makes a value with a name like a hint.
     """
 
     def __init__(self, values: Iterable[Value], order: tuple[Dim, ...], open_: Mapping[Axis, Binding], new: New) -> None:
@@ -35,29 +42,30 @@ class Around:
         self._by: dict[str, Statement] = {}  # name -> what makes it
         self._of: dict[str, str] = {}  # name -> that of the value around of which it is made
 
-    def sees(self, v: Operand) -> bool:
-        """Whether something around has made it."""
+    def outside(self, v: Operand) -> bool:
+        """Whether a value is computed outside of the loops."""
         return isinstance(v, Value) and v.name in self.values
 
     def extreme(self, of: Combination, largest: bool) -> Value:
-        """The least or the largest lane of a sum of integers, in 32 bits."""
+        """The least or the largest lane of a sum of integers, clamped to the range in which 32 bits hold an edge."""
         first = of[0][0]
         total = first if first.dtype.itemsize > 2 else self._cast(first, dtypes.int32)
         if of != ((first, 1),):
-            parts = [self._scaled(self._cast(self._within(v, LONGEST), dtypes.int64), c) for v, c in of]
+            parts = [self._scaled(self._cast(self._within(v, LARGEST_TERM), dtypes.int64), c) for v, c in of]
             total = reduce(lambda x, y: self._let("add", x, y), parts)
         return self._cast(self._within(self._over_lanes(total, largest), FARTHEST), dtypes.int32)
 
     def guard(self, condition: Value, truth: bool) -> Value:
-        """0 where a condition has one truth in all lanes, else what is beyond every axis."""
+        """0 if a condition has one truth in all lanes, else a position beyond the end of every axis."""
         numbers = (Literal(0.0), Literal(FARTHEST)) if truth else (Literal(FARTHEST), Literal(0.0))
         key = ("guard", condition.name, truth)
         if key not in self._made:
             self._made[key] = self._put(Let(self._named(condition, condition.dims, dtypes.int32), "where", (condition, *numbers)))
         return self._over_lanes(self._made[key], True)
 
-    def taken(self, wanted: Iterable[Value]) -> list[Statement]:
-        """The statements that make some scalars, in order; each is given once."""
+    def statements(self, wanted: Iterable[Value]) -> list[Statement]:
+        """The statements that compute some of the scalars, arguments first; each is returned by the first call that needs it, and by no
+        other."""
         found: list[Statement] = []
 
         def take(v: Value) -> None:

@@ -1,0 +1,120 @@
+"""What data as edges of loops are worth, by the model: programs planned without an example of their lengths, and with one.
+
+    python benchmarks/ragged.py                 every program; --only WORD those whose names have it
+    python benchmarks/ragged.py --save          write benchmarks/results/DATE-ragged.json
+    python benchmarks/ragged.py --target a100   another device
+
+Without an example a plan is priced as if all tiles were visited, which is what a kernel without such edges does.  ``needed`` are the FLOPs of
+products in which no row or pair is padded.  ``tiles``, of documents: those that the loop visits at these very documents, those that hold a
+visible pair, and all.
+"""
+
+import argparse
+import os
+
+import torch
+from latency import keep
+from torch.nn.functional import grouped_mm
+
+import eqfuse
+from eqfuse.frontends import TensorSpec
+
+
+def attention(q, k, v, lengths):
+    """Padded keys."""
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    inside = torch.arange(k.shape[-2]) < lengths[:, None, None, None]
+    return torch.softmax(scores.masked_fill(~inside, float("-inf")), -1) @ v
+
+
+def documents(q, k, v, cu, doc):
+    """Packed tokens, which see those of their own document."""
+    j = torch.arange(k.shape[0])
+    inside = (cu[doc][:, None] <= j) & (j < cu[doc + 1][:, None])
+    scores = torch.einsum("qhd,khd->hqk", q, k) * q.shape[-1] ** -0.5
+    return torch.einsum("hqk,khd->qhd", torch.softmax(scores.masked_fill(~inside, float("-inf")), -1), v)
+
+
+def linear(x, w, lengths):
+    """Rows beyond a length are zero."""
+    inside = torch.arange(x.shape[1]) < lengths[:, None]
+    return torch.where(inside[..., None], torch.relu(x @ w), 0.0)
+
+
+def grouped(x, w, ends):
+    """Rows up to each end by a matrix of their own."""
+    return grouped_mm(x, w, offs=ends)
+
+
+def half(*shape):
+    return torch.zeros(*shape, dtype=torch.float16)
+
+
+def drawn(batch, longest, seed=0):
+    return torch.randint(1, longest, (batch,), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))
+
+
+def programs():
+    """Functions by name, each with its arguments and the FLOPs that it needs."""
+    lengths, few, rows = drawn(8, 4096), torch.tensor([30000, 5000], dtype=torch.int32), drawn(32, 512)
+    ends = torch.tensor([100, 700, 1000, 1500, 2500, 2600, 3500, 4096], dtype=torch.int32)
+    cuts = torch.sort(torch.randperm(8191, generator=torch.Generator().manual_seed(1))[:15] + 1).values
+    cu = torch.cat([torch.tensor([0]), cuts, torch.tensor([8192])])
+    long = cu.diff()
+    doc = torch.repeat_interleave(torch.arange(16), long)
+    return {
+        "padded attention, 8x16x4096x64": (
+            attention, (*(half(8, 16, 4096, 64) for _ in range(3)), lengths), 4 * 16 * 4096 * 64 * int(lengths.sum()),
+        ),
+        "decoding, 2x4 heads, 32768 keys": (
+            attention, (half(2, 4, 1, 64), *(half(2, 4, 32768, 64) for _ in range(2)), few), 4 * 4 * 64 * int(few.sum()),
+        ),
+        "16 documents in 8192 tokens, 8 heads of 64": (
+            documents, (*(half(8192, 8, 64) for _ in range(3)), cu, doc), 4 * 8 * 64 * int((long**2).sum()),
+        ),
+        "padded linear, 32x512x512 to 2048": (linear, (half(32, 512, 512), half(512, 2048), rows), 2 * 512 * 2048 * int(rows.sum())),
+        "grouped product, 4096x512 by 8x512x512": (
+            grouped, (half(4096, 512).bfloat16(), half(8, 512, 512).bfloat16(), ends), 2 * 4096 * 512 * 512,
+        ),
+    }  # fmt: skip
+
+
+def figures(plan):
+    costs = [k.cost for k in plan.kernels]
+    return {
+        "us": round(plan.estimated_us, 1), "gflop": round(sum(c.flops for c in costs) / 1e9, 2),
+        "dram_mb": round(plan.dram_bytes / 1e6, 1), "kernels": len(costs),
+    }  # fmt: skip
+
+
+def tiles(plan, cu, doc):
+    """The tiles of scores of packed documents that are visited, that hold a visible pair, and all."""
+    (kernel,) = plan.kernels
+    rows, columns = (next(r.tile for a, r in kernel.kernel.roles.items() if a.name == name) for name in ("q_batch", "k_batch"))
+    begin, end = cu[doc].split(rows), cu[doc + 1].split(rows)
+    visited = sum(-(-int(e.max()) // columns) - int(b.min()) // columns for b, e in zip(begin, end, strict=True))
+    visible = (doc[:, None] == doc).view(len(doc) // rows, rows, len(doc) // columns, columns).any(3).any(1)
+    return [visited, int(visible.sum()), visible.numel()]
+
+
+def row(name, f, args, needed, target):
+    """A program without an example and with one."""
+    specs = tuple(a if a.is_floating_point() else TensorSpec(tuple(a.shape), a.dtype) for a in args)
+    plans = {how: eqfuse.optimize(f, given, target=target).plan for how, given in (("without", specs), ("with", args))}
+    found = {"program": name, "needed_gflop": round(needed / 1e9, 2), **{how: figures(p) for how, p in plans.items()}}
+    return {**found, "tiles": tiles(plans["with"], *args[3:])} if f is documents else found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="WORD", help="programs whose names have it")
+    parser.add_argument("--target", default="h200")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    os.environ["EQFUSE_CACHE"] = "0"
+    made = (row(name, *p, options.target) for name, p in programs().items() if options.only in name)
+    keep(made, "ragged", options.target, options.save)
+
+
+if __name__ == "__main__":
+    main()
