@@ -4,9 +4,9 @@
     python benchmarks/ragged.py --save          write benchmarks/results/DATE-ragged.json
     python benchmarks/ragged.py --target a100   another device
 
-Without an example a plan is priced as if all tiles were visited, which is what a kernel without such edges does.  ``needed`` are the FLOPs of
-products in which no row or pair is padded.  ``tiles``, of documents: those that the loop visits at these very documents, those that hold a
-visible pair, and all.
+Without an example a plan is priced as if all tiles were visited, which is what a kernel without such edges does.  ``needed``: the FLOPs
+of products without padded rows and pairs.  ``tiles``, of documents: those that the loop visits at these very documents, those that hold
+a visible pair, and all.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """Samples: a summary of the integers in an example of a tensor.
 
 A kernel whose loops end at lengths is right for all lengths, but how long it takes depends on them, and so does the best tile.  The price
-of a plan assumes lengths like those of the example arguments.  A sample keeps their distribution and whether they ascend, coarsely:
-batches that are alike share a sample, and thus a plan on disk.
+of a plan assumes lengths like those of the example arguments.  A sample keeps their distribution, rounded, and whether they ascend.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import numpy as np
 
 from .terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View
 
-POINTS = 17  # quantiles, the least and the largest number included
-UNITS = 16  # of numbers up to the largest one, which are rounded to one: batches that are alike are to have one plan
+POINTS = 65  # quantiles, the least and the largest number included
+UNITS = 64  # steps up to the largest number, to which the quantiles are rounded
 FARTHEST = 1 << 31  # what is beyond is beyond every axis
 MOST = 1 << 16  # numbers that are looked at
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))

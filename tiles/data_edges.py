@@ -22,9 +22,9 @@ from .program import Binding, Cast, Dim, Let, Literal, Operand, Reduce, Statemen
 Combination = tuple[tuple[Value, int], ...]  # values with their coefficients
 LARGEST_TERM = 2.0**40  # integers are clamped to it before they are added, so that 64 bits hold the sum
 LARGEST_CONST = 2**20  # the largest constant of an edge with data
-# Axes are shorter than 2**29 (builder.POSITIONS).  An edge at FARTHEST is beyond the end of all of them, even less a position and a
-# constant, and 32 bits hold FARTHEST plus a position and a constant.
-FARTHEST = 2.0**30 + LARGEST_CONST
+LARGEST_POSITION = 2**29  # no axis is longer (builder.POSITIONS)
+# An edge at FARTHEST is beyond the end of every axis, even less a position and a constant, and 32 bits hold FARTHEST plus both.
+FARTHEST = 2.0 * LARGEST_POSITION + LARGEST_CONST
 New = Callable[[str, tuple[Dim, ...], DType], Value]
 
 

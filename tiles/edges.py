@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ..ir import dtypes
 from ..ir.index import Axis
-from .data_edges import LARGEST_CONST, DataEdges
+from .data_edges import LARGEST_CONST, LARGEST_POSITION, DataEdges
 from .operations import by_parts
 from .program import Binding, Bound, Cast, Edge, Extreme, IndexValue, Let, Literal, Operand, Statement, Value, defines
 
@@ -119,7 +119,8 @@ def _half(positive: _Affine, over: Binding, data: DataEdges) -> Region | None:
     others = [(b, c) for b, c in positive.terms if b != over]
     if len(mine) != 1 or abs(mine[0]) != 1 or any(b.axis == over.axis for b, _ in others):
         return None
-    if positive.data and (sum(abs(c) for _, c in others) > 1 or abs(positive.const) > LARGEST_CONST):
+    far = sum(abs(c) * b.axis.size for b, c in others)
+    if positive.data and (far > LARGEST_POSITION or abs(positive.const) > LARGEST_CONST):
         return None  # 32 bits may not hold the sum
     # c * x + others + const > 0 everywhere in the tile: at the lanes where the others are least
     if mine[0] > 0:

@@ -24,7 +24,7 @@ from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.finish import finish
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
-from eqfuse.tiles.program import Edge, Loop, rewritten
+from eqfuse.tiles.program import Edge, Loop, edges_of, rewritten
 from eqfuse.tiles.simulate import _Simulation, simulate
 from eqfuse.tiles.walk import walk
 
@@ -239,6 +239,21 @@ def test_c_goes_as_far_as_the_data():
     assert "eq_least(" in c.source and "edge_lengths" in c.source
 
 
+def test_parts_of_keys_end_where_data_say():
+    """Decoding: keys are split over the grid, and each part goes as far as the length reaches into it."""
+    g = torch.Generator().manual_seed(0)
+    q, lengths = torch.randn(2, 4, 1, 64, generator=g).half(), torch.tensor([30000, 5000])
+    k, v = (torch.randn(2, 4, 32768, 64, generator=g).half() for _ in range(2))
+    c = eqfuse.optimize(attention, (q, k, v, lengths), target="h200")
+    split = c.plan.kernels[0]
+    assert any(e.terms for s in split.tiles.statements() if isinstance(s, Loop) for b in s.stops for e in edges_of(b) if e.data)
+    assert split.cost.dram_bytes < 0.6 * 2 * k.nbytes
+    few = (q, k[:, :, :600], v[:, :, :600], torch.tensor([600, 7]))
+    found = torch.as_tensor(np.asarray(c.at(*few).simulate(*few)))
+    want = attention(*(x.double() for x in few[:3]), few[3])
+    assert torch.allclose(found.double(), want, rtol=0, atol=1e-9)
+
+
 def padded_linear(x, w, lengths):
     """Rows beyond are zero."""
     m = torch.arange(x.shape[1])[None, :, None] < lengths[:, None, None]
@@ -353,15 +368,15 @@ def test_a_sample_keeps_order_and_ends(numbers):
     again = of.numbers((len(numbers),))
     assert again.shape == (len(numbers),)
     near = np.clip(numbers, -(2**31), 2**31)
-    unit = np.abs(near).max() / 8 + 1
+    unit = np.abs(near).max() / 32 + 1
     assert abs(again.min() - near.min()) <= unit
     assert abs(again.max() - near.max()) <= unit
     if of.ascending:
         assert np.all(np.diff(again) >= 0)
 
 
-def test_what_is_like_has_one_sample():
-    a, b = ([500, 100, 310, 77], [499, 100, 311, 77])
+def test_a_batch_in_another_order_has_the_same_sample():
+    a, b = ([500, 100, 310, 77], [310, 500, 77, 100])
     assert Sample.of(np.array(a)) == Sample.of(np.array(b))
     assert Sample.of(np.array(a)) != Sample.of(np.array([500] * 4))
     assert Sample.of(np.array([])) is None
