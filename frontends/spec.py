@@ -64,7 +64,8 @@ def spec_of(x: Any) -> TensorSpec | None:
     if isinstance(x, torch.Tensor):
         if x.is_nested:
             raise TraceError(
-                "the rows of a nested tensor have lengths of their own", cure="pass x.values() and x.offsets(), see docs/ragged.md"
+                "the rows of a nested tensor have lengths of their own",
+                cure="pass x.to_padded_tensor(0.0) and the lengths, or x.values() and x.offsets(): docs/ragged.md",
             )
         if x.is_quantized:
             raise TraceError("a quantized tensor holds integers and a scale of its own", cure="pass x.dequantize()")
