@@ -2,7 +2,7 @@
 
 Dynamo gives a graph of torch calls, AOTAutograd makes of it a forward and a backward graph of ATen ops, without writes, whose parameters
 and saved values are arguments.  Each is read and planned here, and is from then on a function of a list of tensors.  A graph with sizes
-that are symbols is planned for the sizes of every call, once each.
+that are symbols is traced once, and planned for the sizes of every call, once each.
 
 Nothing here breaks a call: a graph that could not be read or planned, for reasons of ours, runs as AOTAutograd made it, with a warning.
 What the user's own code raises meanwhile (:mod:`.blame`) is none of these reasons, and is not caught.
@@ -26,7 +26,9 @@ from ..extract.plan import StepPlan
 from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
-from ..frontends.graphs import capture_graph, followed, without_data
+from ..frontends.graphs import at_values, capture_graph, capture_symbols, followed, without_data
+from ..frontends.readable import Readable
+from ..frontends.symbolic import Later
 from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range, Ranges
 from ..steps.running import Steps
@@ -164,6 +166,8 @@ class _Runner:
         self._computed_with = [any(user.op != "output" for user in n.users) for n in placeholders]
         self.static = all(map(_known, self.examples))
         self.in_torch = torch.fx.GraphModule(module, followed(module.graph))
+        self._symbolic = Later(lambda: None if self.static else capture_symbols(module, names))
+        self._read_at: Readable | None = None  # what could be read of it, at the first sizes
         self._ran = False
         self._ranges = Ranges(_RANGES)
         self._made: dict[object, Kernels | None] = {}
@@ -232,7 +236,13 @@ class _Runner:
         return of_steps(steps)
 
     def _steps(self, values: Sequence[Any]) -> Steps:
-        return Steps(capture_graph(self.module, values, self.names), self.settings.request, self.graph.name, self._ranges)
+        request, name, symbolic = self.settings.request, self.graph.name, self._symbolic()
+        captured = None if symbolic is None else at_values(symbolic, values)
+        if captured is None:
+            return Steps(capture_graph(self.module, values, self.names), request, name, self._ranges)
+        found = Steps(captured, request, name, self._ranges, symbolic=symbolic, read=self._read_at)
+        self._read_at = found.read
+        return found
 
     def _left_to_torch(self, error: Exception) -> None:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"

@@ -8,7 +8,7 @@ that ``run`` reads from its arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..ir.program import Result
@@ -67,22 +67,33 @@ class ComposedSpec:
 Spec = ModuleSpec | ComposedSpec
 
 
-def emit(name: str, header: str, plans: Mapping[str, Spec], functions: Sequence[str] = ()) -> str:
+def emit(name: str, header: str, plans: Mapping[str, Spec], functions: Sequence[str] = (), kernels: str | None = None) -> str:
     """A module: the different kernels of all plans, for each plan a function of the name that it has here, and other functions that call
-    them.  Kernels of different plans have different names."""
-    every = [p for found in plans.values() for p in (found.plans if isinstance(found, ComposedSpec) else (found,))]
+    them.  Kernels of different plans have different names.  ``kernels``: what :func:`kernels_of` gives of the same."""
     hosts: list[str] = []
     for called, found in plans.items():
         if isinstance(found, ComposedSpec):
             hosts += [host(p, _function(called, k)) for k, p in enumerate(found.plans)]
         hosts.append(_run(found, called) if isinstance(found, ComposedSpec) else host(found, called))
+    everything = _everything(name, header, plans.values())
+    kernels = kernels or kernels_of(name, header, plans.values())
+    return joined([kernels, *functions]) if everything is None else with_hosts(kernels, [*hosts, *functions], everything)
+
+
+def kernels_of(name: str, header: str, plans: Iterable[Spec]) -> str:
+    """The module without functions."""
+    everything = _everything(name, header, plans)
+    return joined([docstring(ModuleSpec(name, (), (), (), (), header)), "import torch"]) if everything is None else emit_kernels(everything)
+
+
+def _everything(name: str, header: str, plans: Iterable[Spec]) -> ModuleSpec | None:
+    """The kernels of all plans; ``None`` if there are no plans."""
+    every = [p for found in plans for p in (found.plans if isinstance(found, ComposedSpec) else (found,))]
     launched = {tuple(map(id, ks)): ks for p in every for ks in p.launched}.values()  # those of one plan at several sizes once
-    everything = ModuleSpec(
+    return ModuleSpec(
         name, (), (), (), tuple(k for ks in launched for k in ks), header, tuple(c for p in every for c in p.calls),
-        launches=tuple(map(len, launched)), language=every[0].language if every else None,
-    )  # fmt: skip
-    kernels = emit_kernels(everything) if every else joined([docstring(everything), "import torch"])
-    return with_hosts(kernels, [*hosts, *functions], everything) if every else joined([kernels, *functions])
+        launches=tuple(map(len, launched)), language=every[0].language,
+    ) if every else None  # fmt: skip
 
 
 def _function(called: str, at: int) -> str:

@@ -336,14 +336,14 @@ def capture_exported(exported: Any) -> Captured:
     for n in exported.graph_signature.user_inputs:
         value = nodes[n].meta["val"] if n in nodes else n
         sized = isinstance(value, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in value.shape)
-        leaves.append(TensorSpec(tuple(map(_hint, value.shape)), value.dtype) if sized else spec_of(value) or value)
+        leaves.append(TensorSpec(tuple(map(size_traced, value.shape)), value.dtype) if sized else spec_of(value) or value)
     symbolic = any(isinstance(s, torch.SymInt) for n in nodes.values() for s in getattr(n.meta["val"], "shape", ()))
     return _decomposed(exported, names, exported.call_spec.in_spec, leaves, of_graph=True, symbolic=symbolic)
 
 
-def _hint(size: int | torch.SymInt) -> int:
-    """The size that a program was exported with."""
-    return size if isinstance(size, int) else int(size.node.hint)
+def size_traced(size: int | torch.SymInt) -> Any:
+    """The size that a program was traced with; ``None`` for one that comes from data."""
+    return size if isinstance(size, int) else size.node.hint
 
 
 _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}
@@ -401,7 +401,7 @@ def decomposed(
     position, and what a definition refused."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
+    varying = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)]
     for n in module.graph.nodes:  # what one op of the user gives, for telling casts that the user wrote from a decomposition's
         value = n.meta.get("val")
         value = next((v for v in value if isinstance(v, torch.Tensor)), None) if isinstance(value, list | tuple) else value
@@ -409,14 +409,14 @@ def decomposed(
             n.meta["custom"] = {**(n.meta.get("custom") or {}), RESULT: None if _is_cast(n) else value.dtype}
     refused: list[EqFuseError] = []
 
-    def run(*given: torch.Tensor) -> Any:
+    def run(*given: Any) -> Any:
         full = list(values)
-        for i, t in zip(tensors, given, strict=True):
-            full[i] = t
+        for i, x in zip(varying, given, strict=True):
+            full[i] = x
         return finish(_Lowering(module, refused).run(*full))
 
     with told_as_errors():
-        fakes = [values[i].detach() for i in tensors]
+        fakes = [values[i].detach() if isinstance(values[i], torch.Tensor) else values[i] for i in varying]
     mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
     with told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
         made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=decompositions())(*fakes)
@@ -424,7 +424,7 @@ def decomposed(
             again = torch.fx.Interpreter(made).run
             made = make_fx(torch.func.functionalize(again, remove="mutations"), decomposition_table=decompositions())(*fakes)
     nodes = (n for n in made.graph.nodes if n.op == "placeholder")
-    return made.graph, dict(zip(tensors, nodes, strict=True)), next(iter(refused), None)
+    return made.graph, dict(zip(varying, nodes, strict=True)), next(iter(refused), None)
 
 
 def written(graph: torch.fx.Graph, sources: Mapping[torch.fx.Node, Source]) -> list[tuple[torch.fx.Node, Source]]:

@@ -15,9 +15,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import EqFuseError, TraceError
-from .capture import Captured, Source, decomposed
+from .capture import Captured, Source, decomposed, size_traced
 from .places import PLACE, place_of_node
 from .spec import TensorSpec
+from .symbolic import Symbolic, symbolic_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class FlatGraph:
     captured: Captured
     module: torch.fx.GraphModule
     name: str
+    symbolic: Symbolic | None = None  # it at other sizes, if that is known
 
 
 def flat_graph(graph: torch.fx.Graph, outputs: Sequence[torch.fx.Node], name: str) -> FlatGraph:
@@ -98,7 +100,19 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Se
 
     Raises what tracing finds wrong: :class:`~eqfuse.errors.TraceError` and its like.
     """
-    fakes = without_data(values)
+    return _capture(module, without_data(values), names)
+
+
+def capture_symbols(module: torch.fx.GraphModule, names: Sequence[str]) -> Symbolic | None:
+    """The same with the sizes as symbols that are symbols in the values of its placeholders; ``None`` where there are none, or it needs
+    the numbers."""
+    try:
+        return symbolic_of(_capture(module, [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"], names))
+    except EqFuseError:
+        return None
+
+
+def _capture(module: torch.fx.GraphModule, values: Sequence[Any], names: Sequence[str]) -> Captured:
     for n in module.graph.nodes:  # where each is from, for errors and plans
         if (where := place_of_node(n)) is not None:
             n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: where}
@@ -108,7 +122,7 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Se
     def as_promised(found: Sequence[Any]) -> list[Any]:
         return [in_order_of(x, p) for x, p in zip(found, promised, strict=True)]
 
-    graph, nodes, refused = decomposed(module, fakes, as_promised)
+    graph, nodes, refused = decomposed(module, values, as_promised)
     given = _unique(names, ())
     sources = {n: Source("argument", i, given[i]) for i, n in nodes.items()}
     constants = _lifted(graph)
@@ -116,9 +130,29 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Se
     sources |= {n: Source("constant", name, name) for n, name in zip(constants, held_names, strict=True)}
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
     outputs = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
-    leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride()), str(v.device)) if isinstance(v, torch.Tensor) else v for v in values]
     held = dict(zip(held_names, constants.values(), strict=True))
-    return _captured(graph, sources, outputs, [f"out{k}" for k in range(len(outputs))], leaves, held, refused)
+    return _captured(graph, sources, outputs, [f"out{k}" for k in range(len(outputs))], list(map(leaf, values)), held, refused)
+
+
+def at_values(symbolic: Symbolic, values: Sequence[Any]) -> Captured | None:
+    """What :func:`capture_symbols` gives, where its placeholders are these; ``None`` where the trace does not hold for them, or they lie in
+    memory in another way."""
+    leaves = list(map(leaf, values))
+    found = symbolic.at(leaves)
+
+    def strides(x: Any) -> list[int]:
+        return [step for n, step in zip(x.shape, x.stride, strict=True) if n != 1]
+
+    given = () if found is None else ((leaf(n.meta["val"]), leaves[int(s.key)]) for n, s in found.sources.items() if s.kind == "argument")
+    return found if all(strides(here) == strides(there) for here, there in given) else None
+
+
+def leaf(value: Any) -> Any:
+    """What a graph keeps of an argument: of a tensor its spec, of sizes that are symbols those with which they were traced."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape, strides = (tuple(map(size_traced, ns)) for ns in (value.shape, value.stride()))
+    return TensorSpec(shape, value.dtype, strides, str(value.device))
 
 
 def in_order_of(x: Any, model: Any) -> Any:
@@ -126,12 +160,12 @@ def in_order_of(x: Any, model: Any) -> Any:
     TraceError if it is another tensor than the model."""
     if not isinstance(x, torch.Tensor) or not isinstance(model, torch.Tensor):
         return x
-    shape, strides = ([int(n) if isinstance(n, int) else n.node.hint for n in ns] for ns in (model.shape, model.stride()))
+    (shape, strides), own = ([list(map(size_traced, ns)) for ns in (t.shape, t.stride())] for t in (model, x))
     symbols = any(isinstance(n, torch.SymInt) for n in model.shape)  # with which the graph was made; their numbers are now others
-    if x.dtype != model.dtype or x.dim() != len(shape) or (list(x.shape) != shape and not symbols):
+    if x.dtype != model.dtype or x.dim() != len(shape) or (own[0] != shape and not symbols):
         raise TraceError(f"a decomposed operator gives {x.dtype} {tuple(x.shape)}, and {model.dtype} {tuple(shape)} is what it gave")
     wanted = None if None in (*shape, *strides) else dense_order(shape, strides)
-    if wanted is None or wanted == dense_order(x.shape, x.stride()):
+    if wanted is None or wanted == dense_order(*own):
         return x
     return x.permute(wanted).clone(memory_format=torch.contiguous_format).permute([wanted.index(d) for d in range(len(wanted))])
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from ..errors import EqFuseError, TraceError
 from .aten import OPS
@@ -24,6 +24,11 @@ class Readable:
 
     unread: Mapping[Node, EqFuseError]
     numbers: Mapping[Node, float]
+
+    def at(self, graph: Graph) -> Readable:
+        """The same of a graph at other sizes, whose nodes have the same names."""
+        nodes = {n.name: n for n in graph.nodes}
+        return Readable({nodes[n.name]: e for n, e in self.unread.items()}, {nodes[n.name]: v for n, v in self.numbers.items()})
 
 
 def readable(captured: Captured) -> Readable:

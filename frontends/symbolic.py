@@ -21,6 +21,8 @@ from .spec import TensorSpec
 
 Sizes = Mapping[Any, int]  # of symbols
 LARGEST = 1 << 62  # what torch takes for no bound
+SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
+TRACED = "traced"  # in a node's metadata: its value with symbols
 TRIED = (2, 3, 4, 5, 7, 8, 64, 97, 1000, 4096, 1_000_003)  # sizes that tell what always holds
 
 
@@ -32,27 +34,27 @@ class Symbolic:
     env: Any  # torch's ShapeEnv
 
     @property
+    def arguments(self) -> dict[int, Any]:
+        """The arguments as they were traced, by their flat positions: tensors, and numbers that are symbols."""
+        return {int(s.key): n.meta["val"] for n, s in self.captured.sources.items() if s.kind == "argument"}
+
+    @property
     def symbols(self) -> dict[tuple[int, int], Any]:
-        """The symbol of (flat argument, dimension); none for a length that is a number."""
-        found = {}
-        for node, source in self.captured.sources.items():
-            if source.kind == "argument":
-                for d, n in enumerate(node.meta["val"].shape):
-                    if isinstance(n, torch.SymInt) and n.node.expr.is_symbol:
-                        found[int(source.key), d] = n.node.expr
-        return found
+        """The symbol of (flat argument, dimension), a number having one dimension; none for a length that is a number."""
+        lengths = (((k, d), n) for k, value in self.arguments.items() for d, n in enumerate(_lengths(value)))
+        return {where: n.node.expr for where, n in lengths if isinstance(n, SYMBOLIC) and n.node.expr.is_symbol}
 
     def sizes(self, leaves: Sequence[Any]) -> Sizes | None:
         """The size of each symbol where the arguments are these; ``None`` if the trace does not hold there."""
         found: dict[Any, int] = {}
         for (position, d), symbol in self.symbols.items():
-            if found.setdefault(symbol, leaves[position].shape[d]) != leaves[position].shape[d]:
+            size = _lengths(leaves[position])[d]
+            if found.setdefault(symbol, size) != size:
                 return None
-        for node, source in self.captured.sources.items():
-            if source.kind == "argument":
-                shape = tuple(self._number(n, found) for n in node.meta["val"].shape)
-                if shape != leaves[int(source.key)].shape:
-                    return None
+        known = dict(found)
+        for position, value in self.arguments.items():
+            if tuple(_number(n, known) for n in _lengths(value)) != tuple(_lengths(leaves[position])):
+                return None
         ranges = ((s, r) for s, r in self.env.var_to_range.items() if s in found)
         if any(not r.lower <= found[s] <= r.upper for s, r in ranges):
             return None
@@ -94,41 +96,60 @@ class Symbolic:
         try:
             sizes = self.sizes(leaves)
             return None if sizes is None else self._at(leaves, sizes)
-        except (ArithmeticError, ValueError):  # in what is computed from sizes
+        except (ArithmeticError, ValueError, TypeError):  # in what is computed from sizes, or from data
             return None
 
-    def _at(self, leaves: Sequence[Any], sizes: Sizes) -> Captured:
-        graph = torch.fx.Graph()
+    def of_sizes(self, sizes: Sizes) -> Captured | None:
+        """The graph where its symbols have these sizes; ``None`` if the trace does not hold there."""
+        known, leaves = dict(sizes), list(self.captured.leaves)
+        for k, value in self.arguments.items():
+            if isinstance(value, torch.Tensor):
+                shape, strides = (tuple(_number(n, known) for n in ns) for ns in (value.shape, value.stride()))
+                leaves[k] = replace(leaves[k], shape=shape, strides=strides)
+            else:
+                leaves[k] = _number(value, known)
+        return self.at(leaves)
+
+    def _at(self, leaves: Sequence[Any], sizes: Sizes) -> Captured | None:
+        graph = torch.fx.Graph(self.captured.graph.owning_module)
         made: dict[torch.fx.Node, Any] = {}
+        known = dict(sizes)
         for node in self.captured.graph.nodes:
             value = node.meta.get("val")
-            if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | bool | int | float):
-                made[node] = _computed(node, made)
+            if isinstance(value, SYMBOLIC | bool | int | float):
+                made[node] = _number(value, known) if node.op == "placeholder" else _computed(node, made)
                 continue
             copy = made[node] = graph.node_copy(node, made.__getitem__)
             copy.meta = dict(node.meta)
             if value is not None:
-                copy.meta["val"] = self._concrete(value, sizes)
+                copy.meta |= {"val": _concrete(value, known), TRACED: value}
         return replace(
             self.captured,
             graph=graph,
-            sources={made[n]: s for n, s in self.captured.sources.items()},
+            sources={made[n]: s for n, s in self.captured.sources.items() if isinstance(made[n], torch.fx.Node)},
             outputs=tuple(made[o] if isinstance(o, torch.fx.Node) else o for o in self.captured.outputs),
             leaves=tuple(leaves),
         )
 
-    def _concrete(self, value: Any, sizes: Sizes) -> Any:
-        """A tensor without data of the shape that a value has, or several."""
-        if isinstance(value, list | tuple):
-            return type(value)(self._concrete(v, sizes) for v in value)
-        if not isinstance(value, torch.Tensor):
-            return value
-        return torch.empty([self._number(n, sizes) for n in value.shape], dtype=value.dtype, device="meta")
 
-    def _number(self, n: Any, sizes: Sizes) -> int:
-        if not isinstance(n, torch.SymInt):
-            return int(n)
-        return sizes[n.node.expr] if n.node.expr in sizes else int(n.node.expr.xreplace(dict(sizes)))
+@dataclass(frozen=True)
+class SymbolicPart(Symbolic):
+    """A graph that was cut out of a ``whole`` one where that has the sizes ``here``.  At others it is what ``cut`` gives of the whole."""
+
+    whole: Symbolic
+    here: Sizes
+    cut: Callable[[Captured], Captured | None]
+
+    @property
+    def arguments(self) -> dict[int, Any]:
+        """As they were traced in the whole."""
+        return {int(s.key): n.meta.get(TRACED, n.meta["val"]) for n, s in self.captured.sources.items()}
+
+    def _at(self, leaves: Sequence[Any], sizes: Sizes) -> Captured | None:
+        whole = self.whole.of_sizes({**self.here, **sizes})
+        found = None if whole is None else self.cut(whole)
+        alike = found is not None and [x.shape for x in found.leaves] == [x.shape for x in leaves]
+        return found if alike else None
 
 
 class Later:
@@ -165,6 +186,31 @@ def symbolic_of(captured: Captured) -> Symbolic | None:
     mode = torch._guards.detect_fake_mode([n.meta["val"] for n in captured.sources])
     found = Symbolic(captured, mode.shape_env) if mode is not None and mode.shape_env is not None else None
     return found if found is not None and found.symbols else None
+
+
+def _lengths(value: Any) -> Sequence[Any]:
+    """Of a tensor or its spec; a number is its own only one."""
+    return value.shape if isinstance(value, torch.Tensor | TensorSpec) else (value,)
+
+
+def _number(n: Any, known: dict[Any, Any]) -> Any:
+    """The number that a symbolic one is where those of some expressions are ``known``, among which it is from then on."""
+    if not isinstance(n, SYMBOLIC):
+        return n
+    expr = n.node.expr
+    if expr not in known:
+        known[expr] = n.node.pytype(expr.xreplace(known))
+    return known[expr]
+
+
+def _concrete(value: Any, known: dict[Any, Any]) -> Any:
+    """A tensor without data of the shape and strides that a value has, or several; what has no symbols is as it was."""
+    if isinstance(value, list | tuple):
+        return type(value)(_concrete(v, known) for v in value)
+    if not isinstance(value, torch.Tensor) or not any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride())):
+        return value
+    shape, strides = ([_number(n, known) for n in ns] for ns in (value.shape, value.stride()))
+    return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
 
 
 def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:

@@ -215,7 +215,7 @@ _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-
 def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str | None, exact: bool) -> Traced:
     args = example_arguments(args)
     if isinstance(obj, FlatGraph):
-        return _from_graph(obj.captured, obj.module, obj.module, name or obj.name, exact)
+        return _from_graph(obj.captured, obj.module, obj.module, name or obj.name, exact, Later(lambda: obj.symbolic))
     if isinstance(obj, Program):
         traced = _from_program(obj)
         given = _check_examples(traced, args, kwargs)

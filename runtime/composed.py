@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.composed import Call, ComposedSpec, emit
+from ..codegen.composed import Call, ComposedSpec, emit, kernels_of
 from ..codegen.sizes import Guard
 from ..extract.plan import Plan, plan_text
 from ..extract.regions import Partition, Region, last_readers, regions, tensors
@@ -60,7 +60,13 @@ class Composed:
     @cached_property
     def exact_source(self) -> str:
         """The module for the planned sizes alone, known without tracing again."""
-        return _module(self.exact_spec)
+        return _module(self.exact_spec, self._kernels)
+
+    @cached_property
+    def _kernels(self) -> str:
+        """What this has in common with the module for other sizes, printed once."""
+        spec = self.exact_spec
+        return kernels_of(spec.name, spec.header, [spec])
 
     @property
     def called_source(self) -> str:
@@ -121,7 +127,9 @@ class Composed:
                 if served is None:
                     return None
                 found[region.key] = served
-        return Composed(partition, there, tuple(found[r.key] for r in there), self.plan, traced)
+        made = Composed(partition, there, tuple(found[r.key] for r in there), self.plan, traced)
+        made.__dict__.update(_kernels=self._kernels)
+        return made
 
     def simulate(self, arrays: Mapping[str, np.ndarray], kind: Any) -> dict[str, np.ndarray]:
         """All tensors of the whole program, from those of the inputs, by the numpy tile interpreter in one type."""
@@ -147,5 +155,5 @@ class Composed:
         return [found for p in self.different for found in p.layouts()]
 
 
-def _module(spec: ComposedSpec) -> str:
-    return emit(spec.name, spec.header, {"run": spec})
+def _module(spec: ComposedSpec, kernels: str | None = None) -> str:
+    return emit(spec.name, spec.header, {"run": spec}, kernels=kernels)

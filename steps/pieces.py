@@ -11,7 +11,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from ..frontends.capture import Captured
 from ..frontends.graphs import FlatGraph, flat_graph
 from ..frontends.readable import Readable, moves_only, views
+from ..frontends.symbolic import Symbolic, SymbolicPart
 
 PIECE = "piece_"
 CALLED = "eqfuse_called"  # in a node's metadata: what a value of the outer graph is called
@@ -59,9 +61,23 @@ class _Support(OperatorSupportBase):
         return node in self.nodes
 
 
-def cut(captured: Captured, read: Readable, name: str) -> Cut:
-    """A graph in pieces.  ``read`` says which of its nodes can be read.  The outer graph returns the tensors among its outputs."""
-    return _Cutter(captured, read, name).cut()
+def cut(captured: Captured, read: Readable, name: str, symbolic: Symbolic | None = None) -> Cut:
+    """A graph in pieces.  ``read`` says which of its nodes can be read.  The outer graph returns the tensors among its outputs.
+    ``symbolic``: what the graph is at other sizes, from which that follows for each piece."""
+    found = _Cutter(captured, read, name).cut()
+    here = None if symbolic is None else symbolic.sizes(captured.leaves)
+    if symbolic is None or here is None:
+        return found
+
+    def there(called: str, whole: Captured) -> Captured | None:
+        other = cut(whole, read.at(whole.graph), name).pieces
+        return other[called].captured if other.keys() == found.pieces.keys() else None
+
+    pieces = {
+        called: replace(piece, symbolic=SymbolicPart(piece.captured, symbolic.env, symbolic, here, partial(there, called)))
+        for called, piece in found.pieces.items()
+    }
+    return replace(found, pieces=pieces)
 
 
 class _Cutter:
@@ -99,7 +115,8 @@ class _Cutter:
         if len(ours) == len(calls):  # which is quadratic to find out
             return [calls]
         with _one_after_another(self.random):
-            found = CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions()
+            whole = self.owner if self.owner.graph is self.graph else GraphModule(self.owner, self.graph)
+            found = CapabilityBasedPartitioner(whole, _Support(ours), allows_single_node_partition=True).propose_partitions()
         return [part.nodes for part in found]
 
     # what runs outside ---------------------------------------------------------------------------------------------------------

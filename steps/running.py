@@ -13,8 +13,9 @@ from torch.utils import _pytree as pytree
 
 from ..extract.plan import StepPlan
 from ..frontends.capture import Captured
-from ..frontends.readable import readable
+from ..frontends.readable import Readable, readable
 from ..frontends.spec import spec_of
+from ..frontends.symbolic import Symbolic
 from ..frontends.traced import known_number
 from ..planning import Planned, Request
 from ..ranges import Ranges
@@ -29,16 +30,17 @@ from .text import Text, text_of
 
 class Steps:
     """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
-    among its outputs.  ``ranges`` and ``models``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
+    among its outputs.  ``ranges`` and ``models``: what :func:`.planning.plan_pieces` made of the same graph at other sizes; ``symbolic``:
+    what it is there; ``read``: what of it could be read there."""
 
     def __init__(
         self, captured: Captured, request: Request, name: str, ranges: Ranges | None = None,
-        models: Mapping[str, Planned] | None = None,
+        models: Mapping[str, Planned] | None = None, symbolic: Symbolic | None = None, read: Readable | None = None,
     ) -> None:  # fmt: skip
         self.captured, self.name, self.target = captured, name, request.target
-        read = readable(captured)
-        self.reason = next(iter(read.unread.values()), None)  # of what torch runs
-        self.cut = cut(captured, read, name)
+        self.read = readable(captured) if read is None else read.at(captured.graph)
+        self.reason = next(iter(self.read.unread.values()), None)  # of what torch runs
+        self.cut = cut(captured, self.read, name, symbolic)
         self._crossing = crossing(self.cut.outer)
         outside = {x.node.name for x in self.cut.library}
         known = Ranges() if ranges is None else ranges
