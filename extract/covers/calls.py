@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from ...ir.terms import Input
 from ..library import NAME, buffer_names
@@ -69,8 +70,9 @@ class Calls:
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
             many = len(self.maker.offers) > 1 and all(o.by == NAME for o in using.values())  # of one the plan says what it takes
             limit = known.us if known is not None and many else math.inf
-            rough = self.maker.roughly_below(limit, lambda us, p=points: self.maker.chain(p, described, using, limit=us))  # type: ignore[misc]
-            found = self.maker.chain(points, described, using, limit=limit) if rough else BEATEN
+            chain = partial(self.maker.chain, points, described, using, floors=self._floors(using))
+            rough = self.maker.roughly_below(limit, lambda us, c=chain: c(limit=us))  # type: ignore[misc]
+            found = chain(limit=limit) if rough else BEATEN
             asked = [added] if added is not None else using.values()
             if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in asked):
                 found = Rejection("nothing uses it")
@@ -85,6 +87,14 @@ class Calls:
             if before is None or best.us < before[1].us:
                 self.offered[_key(added)] = (added, best)
         return best
+
+    def _floors(self, using: Mapping[int, Outside]) -> dict[int, float]:
+        """What those steps of a cover with some offers take at least that there are in any case: the calls, a launch for each output, and
+        one for each value that a call reads and that is no view of another."""
+        classes, target = self.maker.graph.classes, self.maker.target
+        read = {r.cls for o in using.values() for r in o.reads if not any(n.op in ("input", "view", "gather") for n in classes[r.cls])}
+        launched = {*(r.cls for r in self.maker.outputs), *(read & {*self.maker.graph.original})}
+        return {**dict.fromkeys(launched, target.launch_us), **{c: o.us(target) for c, o in using.items()}}
 
     def _made_by(self, step: Step, o: Outside) -> bool:
         """Whether a step is the call of an offer."""

@@ -8,8 +8,12 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse.egraph import saturate
+from eqfuse.extract.covers.extractor import Extractor
 from eqfuse.extract.library import NAME
 from eqfuse.extract.targets import load_target, targets
+from eqfuse.frontends import trace
+from eqfuse.frontends.spec import TensorSpec
 from eqfuse.runtime.native import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
@@ -31,6 +35,12 @@ def scaled(x, g, w, b):
 
 def gated(x, a, b, c):
     return linear(torch.sigmoid(linear(x, a)) * linear(x, b), c)
+
+
+def alike(x):
+    """A product of a value with itself: what the call reads is one value, seen in two ways."""
+    y = torch.exp(x)
+    return torch.tanh(y @ y.T), torch.relu(y @ y.T)
 
 
 def right(compiled, f, args, rounding):
@@ -176,3 +186,24 @@ def test_a_saved_module_calls_the_library(tmp_path):
     space = {"__name__": "saved"}
     exec(compile((tmp_path / "saved.py").read_text(), "saved.py", "exec"), space)
     torch.testing.assert_close(space["run"](*args)[0], torch.relu(linear(*args)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", [CPU, FAST], ids=["calls take longer", "calls are taken"])
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [(scaled, ((37, 50), (50,), (19, 50), (19,))), (gated, ((37, 50), (60, 50), (60, 50), (40, 60))), (alike, ((64, 48),))],
+)
+def test_what_a_cover_with_calls_takes_at_least_is_no_more_than_what_it_takes(f, shapes, target):
+    """By that much a limit is lower for the kernels of such a cover, and one that is above it is not searched for."""
+    program = trace(f, [TensorSpec(s) for s in shapes]).program
+    extractor = Extractor(saturate(program), target)
+    calls, maker = extractor.calls, extractor.maker
+    offers = [o for o in maker.offers if o.cls in maker.graph.original]
+    made = 0
+    for using in [{o.cls: o} for o in offers] + [{o.cls: o for o in offers}]:
+        found, floors = calls._with(using, None), calls._floors(using)
+        if found is not None:
+            made += 1
+            assert sum(floors.values()) <= found.us * (1 + 1e-9)
+            assert len(floors) <= len(found.steps)
+    assert made > 1
