@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from .ops.check import check_op
     from .ops.spelling import check_spelling
     from .strategies import (
+        DOCUMENTS,
         FINITE,
         LAYOUTS,
+        LENGTHS,
         MASKED,
         MASKS,
+        OFFSETS,
+        WILD_LENGTHS,
+        WINDOWS,
         arguments,
+        documents,
         indices,
         lay_out,
         lengths,
@@ -31,11 +37,13 @@ if TYPE_CHECKING:
         sample,
         size,
         tensors,
+        windows,
     )  # fmt: skip
 
 __all__ = [
-    "FINITE", "LAYOUTS", "MASKED", "MASKS", "Agreement", "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling",
-    "indices", "interpreted_kernels", "lay_out", "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
+    "DOCUMENTS", "FINITE", "LAYOUTS", "LENGTHS", "MASKED", "MASKS", "OFFSETS", "WILD_LENGTHS", "WINDOWS", "Agreement", "arguments",
+    "assert_equivalent", "check_op", "check_rule", "check_spelling", "documents", "indices", "interpreted_kernels", "lay_out", "lengths",
+    "masks", "offsets", "recipe_of", "sample", "size", "tensors", "windows",
 ]  # fmt: skip
 
 _HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {

@@ -10,7 +10,7 @@ import mmap
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from ..errors import OptionError, expect, shown
 from .misuse import one_of, require, several, whole
 
 Values = str | Sequence[str]
+Types: TypeAlias = "torch.dtype | Sequence[torch.dtype]"
 
 _FINITE_ROWS = ("normal", "ties", "zeros", "equal", "small", "tiny", "large", "offset", "wide", "denormal")
 _MASKED_ROWS = (*_FINITE_ROWS, "-inf", "masked rows")
@@ -30,6 +31,16 @@ LAYOUTS = ("contiguous", "offset", "rows", "strided", "transposed", "expanded")
 """How the elements lie in memory, simplest first.  There is also ``"huge"``: see :func:`lay_out`."""
 MASKS = ("random", "all", "none", "empty rows", "lengths", "causal")
 """Kinds of truth values; ``"empty rows"`` has rows without a true element."""
+LENGTHS = ("zeros", "ones", "equal", "lengths", "skewed")
+"""Kinds of lengths, simplest first.  ``"lengths"`` has empty and full rows; in ``"skewed"`` one row is full, and most are short."""
+WILD_LENGTHS = (*LENGTHS, "beyond", "negative", "far")
+"""The same with what a mask must stand: lengths beyond the buffer, below 0, and at the ends of their type."""
+OFFSETS = ("offsets", "equal offsets", "skewed offsets")
+"""Kinds of offsets, all ascending: with empty rows, with rows of equal lengths, with one row that has most of the elements."""
+DOCUMENTS = ("documents", "shuffled documents")
+"""Kinds of rows' numbers: ascending, as of packed rows, and in any order.  Some rows have no element."""
+WINDOWS = ("windows", "sliding windows", "wild windows")
+"""Kinds of windows: anywhere, empty ones among them; around the diagonal; ends in any order, beyond the buffer and below 0."""
 
 _OPEN = 100
 _EDGES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025)
@@ -132,8 +143,9 @@ def sample(
 ) -> torch.Tensor:
     """One tensor of a kind of :data:`FINITE`, :data:`MASKED`, :data:`MASKS` or of integers, in one of :data:`LAYOUTS`.
 
-    Integers are ``"below"`` (0 <= x < below), ``"same"`` (all alike), ``"lengths"`` (0 <= x <= below, some 0 and some full) or
-    ``"offsets"`` (ascending from 0 to below, some steps empty).  The same arguments give the same tensor on every machine.
+    Integers are ``"below"`` (0 <= x < below), ``"same"`` (all alike), or of :data:`WILD_LENGTHS`, :data:`OFFSETS`, :data:`DOCUMENTS` or
+    :data:`WINDOWS`, where ``below`` is the longest row, the end of the last one, how many rows there are, or how many columns.
+    The same arguments give the same tensor on every machine.
     """
     _one_type(dtype)
     for n in several("shape", shape, "some sizes, as in (3, 40)"):
@@ -148,7 +160,7 @@ def sample(
 
 
 def tensors(
-    dtype: torch.dtype | Sequence[torch.dtype], shape: Shape, *, values: Values = FINITE, layouts: str | Sequence[str] = LAYOUTS
+    dtype: Types, shape: Shape, *, values: Values = FINITE, layouts: str | Sequence[str] = LAYOUTS
 ) -> st.SearchStrategy[torch.Tensor]:
     """Floating-point tensors.  Several types: one is drawn for all arguments that name the same ones.
 
@@ -170,28 +182,47 @@ def masks(shape: Shape, *, kinds: Values = MASKS, layouts: str | Sequence[str] =
 
 
 def indices(
-    shape: Shape, below: Dim, *, dtype: torch.dtype = torch.int64, layouts: str | Sequence[str] = "contiguous"
+    shape: Shape, below: Dim, *, dtype: Types = torch.int64, layouts: str | Sequence[str] = "contiguous"
 ) -> st.SearchStrategy[torch.Tensor]:
     """Integers ``0 <= x < below``, such as labels and positions."""
-    _integer_type(dtype)
+    _integer_types(dtype)
     _one_size("below", below)
     low = below if isinstance(below, int) else getattr(below, "low", 1)
     require(low > 0, f"below is {shown(below)}: no integer is at least 0 and below 0", "a size of 1 or more")
     return _strategy(dtype, shape, ("below", "same"), layouts, below)
 
 
-def lengths(count: Dim, longest: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
-    """Lengths of ``count`` ragged rows, ``0 <= x <= longest``; empty and full rows among them."""
-    _integer_type(dtype)
-    _one_size("longest", longest)
-    return _strategy(dtype, (count,), "lengths", "contiguous", longest)
+def lengths(count: Dim, longest: Dim, *, kinds: Values = LENGTHS, dtype: Types = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """Lengths of ``count`` ragged rows, ``0 <= x <= longest``; empty and full rows among them.
+
+    ``kinds=WILD_LENGTHS``: lengths that are no lengths of rows, too, for functions that compare positions with them and do no more.
+    """
+    one_of("kinds", kinds, WILD_LENGTHS)
+    return _whole(dtype, (count,), kinds, "longest", longest)
 
 
-def offsets(count: Dim, total: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
-    """Where each of ``count`` ragged rows of ``total`` elements begins: ``count + 1`` ascending numbers from 0 to ``total``."""
-    _integer_type(dtype)
-    _one_size("total", total)
-    return _strategy(dtype, (count,), "offsets", "contiguous", total)
+def offsets(count: Dim, total: Dim, *, kinds: Values = OFFSETS, dtype: Types = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """Where each of ``count`` ragged rows of ``total`` elements begins: ``count + 1`` ascending numbers from 0 to ``total``.
+
+    Of an empty batch there is one number, 0.
+    """
+    one_of("kinds", kinds, OFFSETS)
+    return _whole(dtype, (count,), kinds, "total", total)
+
+
+def documents(total: Dim, count: Dim, *, kinds: Values = DOCUMENTS, dtype: Types = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """To which of ``count`` rows each of ``total`` elements belongs: ``0 <= x < count``, in ascending order or not."""
+    one_of("kinds", kinds, DOCUMENTS)
+    return _whole(dtype, (total,), kinds, "count", count)
+
+
+def windows(rows: Dim, columns: Dim, *, kinds: Values = WINDOWS, dtype: Types = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """The columns that each row sees, ``low <= column < high``: two columns of a tensor, ``low, high = windows.unbind(-1)``.
+
+    ``0 <= low <= high <= columns``, but of the kind ``"wild windows"``.
+    """
+    one_of("kinds", kinds, WINDOWS)
+    return _whole(dtype, (rows, 2), kinds, "columns", columns)
 
 
 def arguments(*args: Any) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -210,9 +241,18 @@ def _one_type(dtype: Any) -> None:
     expect(good, "a type", dtype, "a type of torch, such as torch.float32, torch.bfloat16 or torch.int64")
 
 
-def _integer_type(dtype: Any) -> None:
-    _one_type(dtype)
-    expect(not dtype.is_floating_point and dtype != torch.bool, "dtype", dtype, "a type of integers, such as torch.int64")
+def _integer_types(dtype: Any) -> None:
+    cure = "a type of integers, such as torch.int64, or several of them"
+    for t in (dtype,) if isinstance(dtype, torch.dtype) else several("dtype", dtype, cure):
+        _one_type(t)
+        expect(not t.is_floating_point and t != torch.bool, "dtype", t, cure)
+
+
+def _whole(dtype: Types, shape: Shape, kinds: Values, name: str, below: Dim) -> st.SearchStrategy[torch.Tensor]:
+    """Integers that have to do with a size of that name."""
+    _integer_types(dtype)
+    _one_size(name, below)
+    return _strategy(dtype, shape, kinds, "contiguous", below)
 
 
 def _one_size(name: str, dim: Any) -> None:
@@ -229,7 +269,7 @@ def _one_layout(layout: Any) -> None:
 
 def _kinds(dtype: torch.dtype) -> Sequence[str]:
     """Kinds of values of a type."""
-    return MASKS if dtype == torch.bool else tuple(_VALUES) if dtype.is_floating_point else ("below", "same", "lengths", "offsets")
+    return MASKS if dtype == torch.bool else tuple(_VALUES) if dtype.is_floating_point else tuple(_INTEGERS)
 
 
 def _several(x: str | Sequence[str]) -> tuple[str, ...]:
@@ -237,7 +277,7 @@ def _several(x: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _one_more(recipe: Recipe, dim: int) -> int:
-    return int(recipe.values == "offsets" and dim == 0)
+    return int(recipe.values in OFFSETS and dim == 0)
 
 
 def _named(dim: Dim | None) -> Size | None:
@@ -251,7 +291,7 @@ def _size(dim: Dim) -> st.SearchStrategy[int]:
 
 
 def _strategy(
-    dtype: torch.dtype | Sequence[torch.dtype], shape: Shape, values: Values, layouts: str | Sequence[str], below: Dim | None
+    dtype: Types, shape: Shape, values: Values, layouts: str | Sequence[str], below: Dim | None
 ) -> st.SearchStrategy[torch.Tensor]:
     for dim in several("shape", shape, 'sizes, numbers or names, as in (size("rows", 1, 4), "columns")'):
         _one_size("a size", dim)
@@ -275,7 +315,7 @@ def _strategy(
 
 def _with_offsets(recipe: Recipe) -> Recipe:
     """There is one offset more than there are rows."""
-    return replace(recipe, shape=(recipe.shape[0] + 1,)) if recipe.values == "offsets" else recipe
+    return replace(recipe, shape=(recipe.shape[0] + 1,)) if recipe.values in OFFSETS else recipe
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------------
@@ -286,7 +326,8 @@ def _draw(r: Recipe, g: torch.Generator) -> torch.Tensor:
     if r.dtype == torch.bool:
         return _truth(r, g)
     if not r.dtype.is_floating_point:
-        return _integers(r, g)
+        limits = torch.iinfo(r.dtype)
+        return _INTEGERS[r.values](r.shape, g, r.below if r.below is not None else 8, limits).clamp(limits.min, limits.max)
     limits = torch.finfo(r.dtype)
     drawn = _VALUES[r.values](r.shape, g, limits)
     return torch.where(drawn.isinf(), drawn, drawn.clamp(limits.min / 8, limits.max / 8))
@@ -375,23 +416,100 @@ def _truth(r: Recipe, g: torch.Generator) -> torch.Tensor:
     raise AssertionError(r.values)
 
 
-def _integers(r: Recipe, g: torch.Generator) -> torch.Tensor:
-    below = r.below if r.below is not None else 8
-    if r.values in ("below", "same"):
-        if below < 1 and torch.Size(r.shape).numel():
-            raise OptionError(f"no integer is at least 0 and below {below}", cure="a larger number for below")
-        drawn = torch.randint(0, max(below, 1), r.shape, generator=g)
-        return drawn if r.values == "below" else drawn.flatten()[:1].expand(drawn.numel()).reshape(r.shape)
-    if r.values == "lengths":
-        drawn = torch.randint(0, below + 1, r.shape, generator=g)
-        kind = torch.rand(r.shape, generator=g)
-        return drawn.masked_fill(kind < 0.2, 0).masked_fill(kind > 0.8, below)
-    if r.values == "offsets":
-        cuts = torch.randint(0, below + 1, (max(r.shape[0] - 2, 0),), generator=g)
-        repeated = torch.rand(cuts.shape, generator=g) < 0.3  # empty rows
-        cuts = torch.where(repeated, cuts[:1].expand(cuts.shape), cuts).sort().values if cuts.numel() else cuts
-        return torch.cat([torch.tensor([0]), cuts, torch.tensor([below])])[: r.shape[0]] if r.shape[0] > 1 else torch.zeros(r.shape).long()
-    raise AssertionError(r.values)
+def _below(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    if below < 1 and torch.Size(shape).numel():
+        raise OptionError(f"no integer is at least 0 and below {below}", cure="a larger number for below")
+    return torch.randint(0, max(below, 1), shape, generator=g)
+
+
+def _same(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    drawn = _below(shape, g, below, limits)
+    return drawn.flatten()[:1].expand(drawn.numel()).reshape(shape)
+
+
+def _lengths(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    """A fifth is 0, a fifth full."""
+    drawn, kind = torch.randint(0, below + 1, shape, generator=g), torch.rand(shape, generator=g)
+    return drawn.masked_fill(kind < 0.2, 0).masked_fill(kind > 0.8, below)
+
+
+def _skewed(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    """One full row, and short ones."""
+    drawn = torch.randint(0, below // 8 + 1, shape, generator=g)
+    full = torch.randint(0, max(drawn.numel(), 1), (1,), generator=g)
+    return torch.where(torch.arange(drawn.numel()).reshape(shape) == full, below, drawn)
+
+
+def _with_some(extreme: Callable[[int, Any], Sequence[int]]) -> Callable[[tuple[int, ...], torch.Generator, int, Any], torch.Tensor]:
+    """Lengths, of which a third are others."""
+
+    def draw(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+        drawn, numbers = _lengths(shape, g, below, limits), torch.tensor(extreme(below, limits))
+        which = torch.randint(0, len(numbers), shape, generator=g)
+        return torch.where(torch.rand(shape, generator=g) < 1 / 3, numbers[which], drawn)
+
+    return draw
+
+
+def _offsets_of(lengths: Callable[[int, torch.Generator, int], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Offsets from the cuts inside, in any order."""
+
+    def draw(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+        if shape[0] < 2:
+            return torch.zeros(shape).long()
+        cuts = lengths(shape[0] - 2, g, below)
+        return torch.cat([torch.tensor([0]), cuts.sort().values, torch.tensor([below])])
+
+    return draw
+
+
+def _cuts(count: int, g: torch.Generator, below: int) -> torch.Tensor:
+    """Where rows end, some of them empty."""
+    cuts = torch.randint(0, below + 1, (count,), generator=g)
+    repeated = torch.rand(cuts.shape, generator=g) < 0.3  # empty rows
+    return torch.where(repeated, cuts[:1].expand(cuts.shape), cuts) if count else cuts
+
+
+def _skewed_cuts(count: int, g: torch.Generator, below: int) -> torch.Tensor:
+    """All near one end or the other."""
+    near = torch.randint(0, below // 8 + 1, (count,), generator=g)
+    return torch.where(torch.rand((count,), generator=g) < torch.rand((1,), generator=g), near, below - near)
+
+
+def _windows(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    return torch.randint(0, below + 1, shape, generator=g).sort(-1).values
+
+
+def _sliding_windows(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    """As many columns to either side of each row."""
+    rows, reach = torch.arange(shape[0])[:, None], torch.randint(0, below // 4 + 2, (1,), generator=g)
+    return (rows + torch.cat([-reach, reach])).clamp(0, below)
+
+
+def _wild_windows(shape: tuple[int, ...], g: torch.Generator, below: int, limits: Any) -> torch.Tensor:
+    return torch.randint(-3, below + 4, shape, generator=g)
+
+
+_INTEGERS: dict[str, Callable[[tuple[int, ...], torch.Generator, int, Any], torch.Tensor]] = {
+    "below": _below,
+    "same": _same,
+    "zeros": lambda shape, g, below, limits: torch.zeros(shape).long(),
+    "ones": lambda shape, g, below, limits: torch.full(shape, min(1, below)),
+    "equal": lambda shape, g, below, limits: torch.randint(0, below + 1, (1,), generator=g).expand(shape).clone(),
+    "lengths": _lengths,
+    "skewed": _skewed,
+    "beyond": _with_some(lambda below, limits: (below + 1, below + 7, 2 * below + 1)),
+    "negative": _with_some(lambda below, limits: (-1, -5, -below)),
+    "far": _with_some(lambda below, limits: (limits.max, limits.min, limits.max - 1, 2**31 + 3, -(2**31))),
+    "offsets": _offsets_of(_cuts),
+    "equal offsets": _offsets_of(lambda count, g, below: torch.arange(1, count + 1) * below // (count + 1)),
+    "skewed offsets": _offsets_of(_skewed_cuts),
+    "documents": lambda shape, g, below, limits: _below(shape, g, below, limits).sort().values,
+    "shuffled documents": _below,
+    "windows": _windows,
+    "sliding windows": _sliding_windows,
+    "wild windows": _wild_windows,
+}
 
 
 # ---- layouts -----------------------------------------------------------------------------------------------------------------

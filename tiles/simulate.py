@@ -62,7 +62,7 @@ def simulate(
     integers to int64.
     ``rounding=True`` applies the casts to 16-bit types (of operands and stores); otherwise they are the identity.
     """
-    return _Simulation(program, inputs, dtype, rounding).run()
+    return Simulation(program, inputs, dtype, rounding).run()
 
 
 def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -74,7 +74,9 @@ def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("...mk,...kn->...mn", a.astype(np.float32), b.astype(np.float32))
 
 
-class _Simulation:
+class Simulation:
+    """One run of a tile program; what looks at how it goes is a subclass."""
+
     def __init__(self, program: TileProgram, inputs: Mapping[str, np.ndarray], dtype: type, rounding: bool) -> None:
         self.program, self.dtype, self.rounding = program, dtype, rounding
         self.buffers = program.kernel.buffers

@@ -28,7 +28,7 @@ from ...ir.ops import OPS
 from ...runtime.native import compiler as native_compiler
 from .log import Summary, append, commit, program_line, run_line
 from .lowering import simulated
-from .native import Log, fuzz_native
+from .native import DRAWS, Log, fuzz_native
 from .native import summary as native_summary
 from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
 
@@ -78,6 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--plan-every", type=int, default=25, metavar="N", help="with --native: plan seeds that N divides (default: %(default)s; 0: none)"
     )
+    parser.add_argument(
+        "--ragged", action="store_true",
+        help="draw functions on tensors of torch over ragged data, each with several lengths, offsets, documents or windows",
+    )  # fmt: skip
     parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
     options = parser.parse_args(arguments)
     if options.last <= options.first or options.first < 0:
@@ -85,11 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.limit < 0:
         parser.error("--limit must not be negative")
     seeds = range(options.first, options.last)
+    draws = "ragged" if options.ragged else "terms"
     if options.lowering:
         return _lowering(seeds)
     if options.native:
         try:
-            return _native(seeds, options.plan_every, Path(options.json) if options.json else None)
+            return _native(seeds, options.plan_every, Path(options.json) if options.json else None, draws)
         except OptionError as error:
             parser.error(str(error))
     console = Console(stderr=True)
@@ -110,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OptionError as error:
             parser.error(str(error))
         return done()
-    whole = Summary(run_line(options.interpret))
+    whole = Summary(run_line(options.interpret, draws))
     if log is not None:
         append(log, {"run": whole.run})
 
@@ -145,7 +150,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os._exit(1)
 
         with _Interruptible() as stop:
-            fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck)
+            fuzz(
+                seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck,
+                draw=DRAWS[draws],
+            )  # fmt: skip
     return done()
 
 
@@ -197,12 +205,13 @@ class _Interruptible:
         signal.signal(signal.SIGINT, self._before)
 
 
-def _native(seeds: range, plan_every: int, path: Path | None) -> int:
+def _native(seeds: range, plan_every: int, path: Path | None, draws: str) -> int:
     """Seeds in C, or those that a log has left."""
     console = Console(stderr=True)
-    log = Log.read(path) if path is not None and path.exists() else Log((seeds.start, seeds.stop), plan_every, seeds.start)
-    if (log.seeds[0], log.plan_every) != (seeds.start, plan_every):
-        said = f"this log begins with seed {log.seeds[0]} and plans every {log.plan_every}th"
+    new = Log((seeds.start, seeds.stop), plan_every, seeds.start, draws=draws)
+    log = Log.read(path) if path is not None and path.exists() else new
+    if (log.seeds[0], log.plan_every, log.draws) != (seeds.start, plan_every, draws):
+        said = f"this log begins with seed {log.seeds[0]}, plans every {log.plan_every}th and draws {log.draws}"
         raise OptionError(said, where=str(path), cure="another name")
     log.seeds = seeds.start, seeds.stop
     about = {"commit": commit(), "processor": platform.machine(), "python": platform.python_version(), "compiler": native_compiler()}

@@ -45,14 +45,30 @@ KINDS = ("normal", "normal", "normal", "whole", "positive", "zeros", "constant",
 CASTS = (*(dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32) * 2, *WHOLE)
 
 
+@dataclass(frozen=True)
+class Span:
+    """The columns that each row sees, for each draw of data: the first ones, and those behind the last."""
+
+    rows: Axis
+    columns: Axis
+    ends: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
 @dataclass
 class Drawn:
-    """A program with its inputs, what it uses, and the steps that were taken back, by reason."""
+    """A program with its inputs, what it uses, and the steps that were taken back, by reason.
+
+    One that was read from torch (:mod:`.ragged`) has its source, and what torch computes; it may have other data, ``again``.
+    """
 
     program: Program
     inputs: dict[str, np.ndarray]
     used: Counter[str]
     taken_back: Counter[str] = field(default_factory=Counter)
+    again: tuple[dict[str, np.ndarray], ...] = ()
+    source: str = ""
+    meant: tuple[dict[str, np.ndarray], ...] = ()  # for each draw of data
+    span: Span | None = None
 
 
 def draw_program(seed: int) -> Drawn:

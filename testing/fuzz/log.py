@@ -30,10 +30,15 @@ from .whole_path import STAGES, Finding, Tally
 _FINDING = ("seed", "stage", "message", "minimal")
 
 
-def run_line(interpret_every: int) -> dict[str, Any]:
-    """What a run is of: when, which commit, which versions."""
+def run_line(interpret_every: int, draws: str = "terms") -> dict[str, Any]:
+    """What a run is of: when, which commit, which versions, what is drawn."""
     versions = {name: metadata.version(name) for name in ("eqfuse", "egglog", "numpy", "torch", "triton")}
-    about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(), "interpret_every": interpret_every}
+    about = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "interpret_every": interpret_every,
+        "draws": draws,
+    }
     return about | {"versions": {"python": platform.python_version(), **versions}, "rules_registered": len(registry.rules())}
 
 
@@ -103,6 +108,7 @@ class Summary:
         covered = {k: n for k, n in sorted(tally.covered.items()) if n}
         return {
             **{k: self.run[k] for k in ("date", "commit", "versions")},
+            "draws": self.run.get("draws", "terms"),
             "seeds": list(self.seeds or ()),
             "interpret_every": self.run["interpret_every"],
             "programs": tally.programs,

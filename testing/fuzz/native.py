@@ -41,6 +41,7 @@ from ...tiles.program import TileProgram
 from ..native import Native
 from .conditioning import spread
 from .grammar import draw_program
+from .ragged import draw_ragged
 from .random_programs import random_roles
 from .whole_path import SINGLE, WORTHLESS, Disagreement, differs, filtered, matching
 
@@ -49,6 +50,7 @@ THOROUGH_EVERY = 10  # batches
 BATCH = 40  # programs
 PATIENCE = 300.0  # seconds for a batch to compile and run
 NODE_BUDGET = 1500
+DRAWS = {"terms": draw_program, "ragged": draw_ragged}
 SMALLEST, LARGEST = 2.0**-126, float(np.finfo(np.float32).max)
 Chain = tuple[TileProgram, ...]
 
@@ -59,8 +61,7 @@ class Case:
 
     seed: int
     program: Program
-    inputs: Mapping[str, np.ndarray]
-    tolerance: Mapping[str, float]
+    data: Sequence[tuple[Mapping[str, np.ndarray], Mapping[str, float]]]  # inputs, and how far off outputs may be
     ways: Mapping[str, Chain]
 
 
@@ -79,6 +80,8 @@ class Log:
     batches: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)  # of processor time; "compile and run" by the clock
     findings: list[dict[str, Any]] = field(default_factory=list)
+    draws: str = "terms"  # of what programs are drawn
+    runs: int = 0  # of kernels' chains, one for each draw of data
 
     @classmethod
     def read(cls, path: Path) -> Log:
@@ -121,15 +124,21 @@ def _case(seed: int, log: Log) -> Case | None:
     """A program that can be asked something of; counts go to the log."""
     log.programs += 1
     started = time.process_time()
-    drawn = draw_program(seed)
-    reason, allowed = asked(drawn.program, drawn.inputs)
+    drawn = DRAWS[log.draws](seed)
+    data = []
+    for inputs in (drawn.inputs, *drawn.again):
+        reason, allowed = asked(drawn.program, inputs)
+        if reason is None:
+            data.append((inputs, allowed))
+        else:
+            log.filtered[reason] += 1
     log.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
-    if reason is not None:
-        log.filtered[reason] += 1
+    if not data:
         return None
-    case = _with_ways(seed, drawn.program, drawn.inputs, allowed, bool(log.plan_every) and seed % log.plan_every == 0, log)
+    case = _with_ways(seed, drawn.program, data, bool(log.plan_every) and seed % log.plan_every == 0, log)
     log.ran.update(case.ways.keys())
     log.kernels += sum(map(len, case.ways.values()))
+    log.runs += len(data) * len(case.ways)
     return case if case.ways else None
 
 
@@ -159,7 +168,7 @@ def _beyond(program: Program, inputs: Mapping[str, np.ndarray]) -> str | None:
 
 
 def _with_ways(
-    seed: int, program: Program, inputs: Mapping[str, np.ndarray], allowed: Mapping[str, float], planned: bool, log: Log
+    seed: int, program: Program, data: Sequence[tuple[Mapping[str, np.ndarray], Mapping[str, float]]], planned: bool, log: Log
 ) -> Case:
     ways: dict[str, Chain] = {}
     makers: dict[str, Callable[[], Chain]] = {"random tiles": lambda: _drawn(seed, program)}
@@ -179,7 +188,8 @@ def _with_ways(
             log.findings.append({"seed": seed, "way": name, "message": message, "minimal": program_source(program)})
         log.seconds[name] += time.process_time() - started  # type: ignore[assignment]
     types = {o.name: o.dtype for o in program.outputs}
-    return Case(seed, program, inputs, {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}, ways)
+    allowed = [(inputs, {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in moved.items()}) for inputs, moved in data]
+    return Case(seed, program, allowed, ways)
 
 
 def _drawn(seed: int, program: Program) -> Chain:
@@ -205,12 +215,13 @@ def _computed(cases: Sequence[Case], attempts: Sequence[Sequence[str]] | None) -
     native, at, wrong = Native(programs, attempts=attempts), 0, []
     for n, c in enumerate(cases):
         for name, way in c.ways.items():
-            arrays = dict(c.inputs)
-            for _ in way:
-                arrays |= native.run(at, arrays)
-                at += 1
-            said = differs(c.program, c.inputs, arrays, c.tolerance)
-            wrong += [(n, name, said)] if said else []
+            for inputs, tolerance in c.data:
+                arrays = dict(inputs)
+                for k in range(len(way)):
+                    arrays |= native.run(at + k, arrays)
+                said = differs(c.program, inputs, arrays, tolerance)
+                wrong += [(n, name, said)] if said else []
+            at += len(way)
     return wrong
 
 
@@ -260,11 +271,14 @@ def _finding(case: Case, way: str, message: str, attempts: Sequence[Sequence[str
 
     def fails(p: Program) -> bool:
         try:
-            data = matching(p, case.inputs, case.seed)
-            reason, allowed = asked(p, data)
-            if reason is not None:
+            data = []
+            for inputs, _ in case.data:
+                given = matching(p, inputs, case.seed)
+                reason, allowed = asked(p, given)
+                data += [(given, allowed)] if reason is None else []
+            if not data:
                 return False
-            small = _with_ways(case.seed, p, data, allowed, way == "planned", Log((0, 0), 0, 0))
+            small = _with_ways(case.seed, p, data, way == "planned", Log((0, 0), 0, 0))
             chosen = {n: w for n, w in small.ways.items() if n == way}
             return bool(chosen) and bool(_run([replace(small, ways=chosen)], attempts))
         except (EqFuseError, Disagreement, AssertionError, ValueError, KeyError, IndexError):
@@ -276,7 +290,7 @@ def _finding(case: Case, way: str, message: str, attempts: Sequence[Sequence[str
 
 def summary(log: Log) -> Iterator[str]:
     """Lines for people."""
-    yield f"{log.programs} programs, {log.kernels} kernels, {len(log.findings)} findings"
+    yield f"{log.programs} programs, {log.kernels} kernels, {log.runs} runs, {len(log.findings)} findings"
     for title, counts in (("ran", log.ran), ("filtered", log.filtered), ("refused", log.refused), ("batches", log.batches)):
         if counts:
             yield f"{title}: {', '.join(f'{n} {name}' for name, n in counts.most_common())}"

@@ -141,9 +141,9 @@ def random_roles(
     rng: random.Random, program: Program, *, tiles: tuple[int, ...] = (1, 2, 4), stream_tiles: tuple[int, ...] = (2, 4)
 ) -> dict[Axis, Role]:
     """Legal roles: an axis that every output has and nothing reduces may be a grid axis, any other is streamed or resident."""
-    from ...ir.terms import Reduce, Scan
+    from ...ir.terms import Gather, Reduce, Scan
 
-    reduced = {t.axis for t in program.terms() if isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes}
+    reduced = {t.axis for t in program.terms() if isinstance(t, Reduce | Scan | Gather) and t.axis in t.args[0].axes}
     roles: dict[Axis, Role] = {}
     for a in sorted(free_axes(program)):
         everywhere = all(a in o.term.axes for o in program.outputs)
@@ -160,12 +160,14 @@ def random_roles(
 
 
 def free_axes(program: Program) -> set[Axis]:
-    """The axes that nodes will mention: those of outputs, reductions, positions and view expressions, not those viewed away."""
-    from ...ir.terms import Reduce
+    """The axes that nodes will mention: those of outputs, reductions, positions and view expressions, not those viewed away.
+
+    A gather from what is computed is a sum over the positions."""
+    from ...ir.terms import Gather, Reduce
 
     found = {a for o in program.outputs for a in o.term.axes}
     for t in program.terms():
-        if isinstance(t, Reduce):
+        if isinstance(t, Reduce) or (isinstance(t, Gather) and not isinstance(t.args[0], Input)):
             found.add(t.axis)
     return found
 

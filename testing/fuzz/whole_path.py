@@ -1,12 +1,14 @@
 """The whole path, fuzzed: one random program through every stage that a user's program goes through, each checked against the reference.
 
 =============  ==================================================================================================================
+``meaning``    of a program that was read from torch: what torch computes in float64
 ``saturate``   all registered rules, of every licence; now and then with a split axis
 ``audit``      every e-node evaluated at the program's data, and at data of the audit's own
 ``plan``       extraction for a target; the cover with a split axis too, if there is one
 ``simulate``   the planned kernels in float64 numpy, tile by tile
 ``tiles``      the nodes that extraction chooses under random roles and small random tiles, in numpy: loops, masks and repairs at
-               sizes at which a plan would keep whole rows on chip
+               sizes at which a plan would keep whole rows on chip.  Where it is known which columns a row sees, a loop that ends
+               where data say visits no tile beyond those of its rows
 ``hazards``    no overflow or cancellation source that the program did not have: a static check, confirmed in float32
 ``interpret``  the printed Triton module in Triton's interpreter with its sanitizer, in the program's own types
 =============  ==================================================================================================================
@@ -26,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -50,15 +53,15 @@ from ...runtime.generated import module_spec
 from ...tiles.direct import kernel_from_program
 from ...tiles.finish import finish
 from ...tiles.lower import lower
-from ...tiles.program import Dot, Loop, TileProgram
-from ...tiles.simulate import simulate
+from ...tiles.program import Binding, Dot, Loop, TileProgram
+from ...tiles.simulate import Simulation, simulate
 from ...tiles.walk import walk
 from .conditioning import relative_move, spread
-from .grammar import Drawn, draw_data, draw_program
-from .random_programs import random_roles
+from .grammar import Drawn, Span, draw_data, draw_program
+from .random_programs import free_axes, random_roles
 from .watchdog import TooLong, limited
 
-STAGES = ("saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
+STAGES = ("meaning", "saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
 TARGETS = ("h200", "a100", "mi300x", "b200")
 DOUBLE, SINGLE = 2.0**-52, 2.0**-23
 UNSTABLE = 1e-6  # how far a disturbance of 1e-12 may move an output
@@ -66,6 +69,7 @@ STRESSES = ((1.0, 0.0), (30.0, 0.0), (1.0, 1e3), (1.0, -1e4), (100.0, 1e3), (-30
 WORTHLESS = 0.05  # a result that float32 or the program's own narrow types move so far says nothing
 NODE_BUDGET = 6000
 MOST_STEPS = 50_000  # of the loops of one kernel, all its programs together: numpy takes some ten seconds for them
+LONG = 100  # an axis that small tiles would cut into too many
 LIMIT = 120.0  # seconds of processor time for one program: they take one, on an old machine a few
 
 
@@ -117,8 +121,8 @@ class Tally:
 class Disagreement(Exception):
     """A stage found something; internal."""
 
-    def __init__(self, stage: str, message: str) -> None:
-        self.stage, self.message = stage, message
+    def __init__(self, stage: str, message: str, inputs: Mapping[str, np.ndarray] | None = None) -> None:
+        self.stage, self.message, self.inputs = stage, message, inputs  # None: those that the program was drawn with
         super().__init__(f"{stage}: {message}")
 
 
@@ -130,6 +134,7 @@ def fuzz(
     report: Callable[[int, Tally], bool] | None = None,
     limit: float = LIMIT,
     stuck: Callable[[Tally, Finding], None] | None = None,
+    draw: Callable[[int], Drawn] = draw_program,
 ) -> Tally:
     """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` is called after
     each with its tally, and says whether to stop there.  ``limit``: seconds of processor time for one program, 0 for any
@@ -138,7 +143,7 @@ def fuzz(
     total = Tally()
     for seed in seeds:
         tally, interpret = Tally(), bool(interpret_every) and seed % interpret_every == 0
-        one(seed, tally, interpret=interpret, shrink_seconds=shrink_seconds, limit=limit, stuck=stuck)
+        one(seed, tally, interpret=interpret, shrink_seconds=shrink_seconds, limit=limit, stuck=stuck, draw=draw)
         total.add(tally)
         if report is not None and report(seed, tally):
             break
@@ -153,6 +158,7 @@ def one(
     shrink_seconds: float = 20.0,
     limit: float = LIMIT,
     stuck: Callable[[Tally, Finding], None] | None = None,
+    draw: Callable[[int], Drawn] = draw_program,
 ) -> None:
     """One seed; counts and findings go to the tally."""
     drawn: Drawn | None = None
@@ -171,7 +177,7 @@ def one(
     try:
         with limited(limit, hangs if stuck is not None else None):
             started = time.process_time()
-            drawn = draw_program(seed)
+            drawn = draw(seed)
             tally.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
             tally.taken_back += drawn.taken_back
             reason = filtered(drawn.program, drawn.inputs)
@@ -179,16 +185,19 @@ def one(
                 tally.filtered[reason] += 1
                 return
             tally.covered.update(drawn.used.keys())
-            check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally)
+            check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally, drawn=drawn)
     except TooLong as e:
         tally.findings.append(finding(str(e), e.stack))
+    except EqFuseError as e:  # of a program that is read from torch
+        tally.findings.append(Finding(seed, "draw", "\n".join([f"raised {type(e).__name__}: {e}", *getattr(e, "__notes__", ())]), None))
     except Disagreement as d:
         failed = d
     if failed is not None and drawn is not None:
         small = drawn.program
         with suppress(TooLong), limited(limit + shrink_seconds if limit else 0.0):
             small = minimal(drawn, seed, failed, shrink_seconds)
-        tally.findings.append(Finding(seed, failed.stage, failed.message, drawn.program, program_source(small)))
+        said = f"{failed.message}\n{drawn.source}".rstrip()
+        tally.findings.append(Finding(seed, failed.stage, said, drawn.program, program_source(small)))
 
 
 def filtered(program: Program, inputs: Mapping[str, np.ndarray]) -> str | None:
@@ -206,7 +215,7 @@ def minimal(drawn: Drawn, seed: int, first: Disagreement, seconds: float) -> Pro
 
     def fails(p: Program) -> bool:
         try:
-            data = matching(p, drawn.inputs, seed)
+            data = matching(p, first.inputs or drawn.inputs, seed)
             if filtered(p, data) is not None:
                 return False
             check(p, data, seed, interpret=first.stage == "interpret", only=first.stage)
@@ -251,9 +260,11 @@ def check(
     interpret: bool = False,
     tally: Tally | None = None,
     only: str | None = None,
+    drawn: Drawn | None = None,
 ) -> None:
-    """Every stage; raises :class:`Disagreement` at the first that fails.  ``only`` leaves out the checks of other stages."""
-    path = _Path(program, inputs, seed, tally or Tally())
+    """Every stage; raises :class:`Disagreement` at the first that fails.  ``only`` leaves out the checks of other stages.  ``drawn``: what
+    else is known of the program."""
+    path = _Path(program, inputs, seed, tally or Tally(), drawn)
     for stage in STAGES:
         if stage == "interpret" and not interpret:
             continue
@@ -286,15 +297,19 @@ def _difference(exact: Mapping[str, np.ndarray], whole: set[str], found: Mapping
     return ""
 
 
-class _Path:
-    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], seed: int, tally: Tally) -> None:
-        self.program, self.inputs, self.seed, self.tally = program, inputs, seed, tally
-        self.rng = random.Random(seed)
+class _Case:
+    """Data for a program, what they should make, and how far that may be off."""
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, np.ndarray],
+        ends: tuple[np.ndarray, np.ndarray] | None,
+        meant: Mapping[str, Any] | None,
+    ) -> None:
+        self.program, self.inputs, self.ends, self.meant = program, inputs, ends, meant
         self.expected = evaluate(program, inputs)
-        self.whole = _whole(program)
         self.tolerances: dict[bool, dict[str, float]] = {}
-        self.graph: FrozenGraph
-        self.plans: list[Plan] = []
 
     def tolerance(self, again: bool) -> dict[str, float]:
         """Of an evaluation in float64 that may compute values more than once, or does not; made when first asked for."""
@@ -302,6 +317,25 @@ class _Path:
             moved = spread(self.program, self.inputs, 64 * DOUBLE, again=again)
             self.tolerances[again] = {o: 1e-11 + 4 * e for o, e in moved.items()}
         return self.tolerances[again]
+
+
+class _Path:
+    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], seed: int, tally: Tally, drawn: Drawn | None = None) -> None:
+        self.program, self.inputs, self.seed, self.tally = program, inputs, seed, tally
+        self.rng = random.Random(seed)
+        self.whole = _whole(program)
+        self.span: Span | None = drawn.span if drawn is not None else None
+        self.cases: list[_Case] = []
+        for k, data in enumerate((inputs, *(drawn.again if drawn is not None else ()))):
+            reason = filtered(program, data) if k else None
+            if reason is not None:
+                self.tally.skipped[f"other data: {reason}"] += 1
+                continue
+            ends = self.span.ends[k] if self.span is not None else None
+            self.cases.append(_Case(program, data, ends, drawn.meant[k] if drawn is not None and drawn.meant else None))
+        self.expected = self.cases[0].expected
+        self.graph: FrozenGraph
+        self.plans: list[Plan] = []
 
     def run(self, stage: str) -> None:
         """One stage, timed and counted; what it raises is a finding."""
@@ -316,6 +350,19 @@ class _Path:
         finally:
             self.tally.seconds[stage] += time.process_time() - started  # type: ignore[assignment]
         self.tally.stages[stage] += passed is not False
+
+    def meaning(self) -> bool:
+        """The reference computes what torch does, also where that is no number."""
+        for case in self.cases:
+            for name, found in case.expected.items():
+                if case.meant is not None:
+                    wanted = case.meant[name].reshape(found.shape)
+                    finite = np.isfinite(wanted)
+                    size = np.abs(wanted[finite]).max(initial=1.0)
+                    allowed = (1e-9 + case.tolerance(True)[name]) * size
+                    if not np.allclose(found, wanted, rtol=0.0, atol=allowed, equal_nan=True):
+                        raise Disagreement("meaning", f"{name} is {found.ravel()[:8]}, in torch {wanted.ravel()[:8]}", case.inputs)
+        return any(case.meant is not None for case in self.cases)
 
     def saturate(self) -> None:
         """All rules; a reduced or scanned axis is split in a third of the programs that have one."""
@@ -355,14 +402,18 @@ class _Path:
     def simulate(self) -> None:
         """Every planned kernel, in order."""
         for p in self.plans:
-            arrays = dict(self.inputs)
-            for k in p.kernels:
-                arrays.update(simulate(k.tiles, arrays))
-            self.compare("simulate", arrays, self.tolerance(_computes_again(k.tiles for k in p.kernels)))
+            again = _computes_again(k.tiles for k in p.kernels)
+            for case in self.cases:
+                arrays = dict(case.inputs)
+                for k in p.kernels:
+                    arrays.update(simulate(k.tiles, arrays))
+                self.compare("simulate", arrays, case.tolerance(again), case)
+                self.tally.covered["simulations"] += 1
 
     def tiles(self) -> bool:
         """Random roles and tiles for the nodes that extraction chooses."""
-        roles = random_roles(self.rng, self.program)
+        long = any(a.size > LONG for a in free_axes(self.program))
+        roles = random_roles(self.rng, self.program, **({"tiles": (8, 16), "stream_tiles": (32, 64)} if long else {}))
         try:
             plain = kernel_from_program(self.program, roles)
         except PlanError:
@@ -380,12 +431,18 @@ class _Path:
             except PlanError as e:
                 self.tally.skipped[f"tiles: {str(e).split(':')[-1].strip()[:60]}"] += 1
                 continue
-            if walk(tiles).steps > MOST_STEPS:
+            if walk(tiles).steps * len(self.cases) > MOST_STEPS:
                 self.tally.skipped["tiles: more steps of loops than a simulation is given time for"] += 1
                 continue
             met = True
             self.cover(tiles)
-            self.compare("tiles", simulate(tiles, self.inputs), self.tolerance(_computes_again((tiles,))), tiles)
+            for case in self.cases:
+                simulation = _Counted(tiles, case.inputs, self.span, case.ends)
+                self.compare("tiles", simulation.run(), case.tolerance(_computes_again((tiles,))), case, tiles)
+                if simulation.beyond:
+                    raise Disagreement("tiles", f"a loop visits tiles that no row sees: {simulation.beyond}\n{tiles}", case.inputs)
+                self.tally.covered["simulations"] += 1
+                self.tally.covered["loops bounded by data"] += simulation.bounded
         return met
 
     def hazards(self) -> None:
@@ -427,30 +484,35 @@ class _Path:
         from ...runtime.modules import load_module
 
         again = any(_computes_again(k.tiles for k in p.kernels) for p in self.plans)
-        allowed = spread(self.program, self.inputs, SINGLE, narrow=True, again=again)
-        if any(v > WORTHLESS for v in allowed.values()):
-            self.tally.skipped["interpret: float32 or a narrower type of the program decides the result"] += 1
-            return False
         types = {o.name: o.dtype for o in self.program.outputs}
-        tolerance = {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}
-        tensors = [torch.from_numpy(np.array(self.inputs[i.name])).to(getattr(torch, i.dtype.name)) for i in self.program.inputs]
-        for p in self.plans:
+        asked: list[tuple[_Case, dict[str, float]]] = []
+        for case in self.cases:
+            allowed = spread(self.program, case.inputs, SINGLE, narrow=True, again=again)
+            if any(v > WORTHLESS for v in allowed.values()):
+                self.tally.skipped["interpret: float32 or a narrower type of the program decides the result"] += 1
+            else:
+                asked.append((case, {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}))
+        for p in self.plans if asked else ():
             module = load_module(emit_module(module_spec(p)), "interpret", directory=_directory())
             try:
-                found = interpret(module, "run", *tensors)
+                for case, tolerance in asked:
+                    tensors = [
+                        torch.from_numpy(np.array(case.inputs[i.name])).to(getattr(torch, i.dtype.name)) for i in self.program.inputs
+                    ]
+                    found = interpret(module, "run", *tensors)
+                    numbers = [(t.double() if t.is_floating_point() else t.long()).numpy() for t in found]
+                    arrays = {o.name: x for o, x in zip(self.program.outputs, numbers, strict=True)}
+                    self.compare("interpret", arrays, tolerance, case)
             finally:
                 forget(module)
-            numbers = [(t.double() if t.is_floating_point() else t.long()).numpy() for t in found]
-            arrays = {o.name: x for o, x in zip(self.program.outputs, numbers, strict=True)}
-            self.compare("interpret", arrays, tolerance)
-        return True
+        return bool(asked)
 
     def compare(
-        self, stage: str, found: Mapping[str, np.ndarray], tolerance: Mapping[str, float], tiles: TileProgram | None = None
+        self, stage: str, found: Mapping[str, np.ndarray], tolerance: Mapping[str, float], case: _Case, tiles: TileProgram | None = None
     ) -> None:
         """Outputs against the reference, where that is finite."""
-        if said := _difference(self.expected, self.whole, found, tolerance):
-            raise Disagreement(stage, f"{said}\n{tiles}" if tiles else said)
+        if said := _difference(case.expected, self.whole, found, tolerance):
+            raise Disagreement(stage, f"{said}\n{tiles}" if tiles else said, case.inputs)
 
     def cover(self, tiles: TileProgram) -> None:
         """Count what lowering made."""
@@ -458,11 +520,39 @@ class _Path:
         self.tally.covered.update(
             {
                 "loops": any(isinstance(s, Loop) for s in statements),
+                "loops that end where data say": any(isinstance(s, Loop) and s.edges for s in statements),
                 "matrix products": any(isinstance(s, Dot) for s in statements),
                 "rolling reductions": any(n.op == "roll" for n in tiles.kernel.nodes),
                 "prefixes": any(n.op == "pre" for n in tiles.kernel.nodes),
             }
         )
+
+
+class _Counted(Simulation):
+    """Looks at the tiles that loops over columns visit: ``bounded`` loops end where data say, ``beyond`` is what one visits in vain."""
+
+    def __init__(
+        self, program: TileProgram, inputs: Mapping[str, np.ndarray], span: Span | None, ends: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        super().__init__(program, inputs, np.float64, False)
+        self.span, self.ends, self.bounded, self.beyond = span, ends, 0, ""
+
+    def visits(self, s: Loop, env: Mapping[str, np.ndarray]) -> list[int]:
+        found = super().visits(s, env)
+        if self.span is not None and self.ends is not None and s.binding.axis == self.span.columns and s.edges:
+            rows = [slice(self.start[b.name], self.start[b.name] + b.tile) for b in self.rows(s)] or [slice(None)]
+            low, high = (e[rows[0]] for e in self.ends)
+            wanted = range(int(low.min()) // s.binding.tile * s.binding.tile, int(high.max()), s.binding.tile) if low.size else range(0)
+            self.bounded += 1
+            if not set(found) <= set(wanted):
+                self.beyond = f"{s.binding}: {found} of {list(wanted)}"
+        return found
+
+    def rows(self, s: Loop) -> list[Binding]:
+        """What binds the rows around a loop."""
+        assert self.span is not None
+        bound = {b.name: b for b in self.program.grid}
+        return [b for b in bound.values() if b.axis == self.span.rows]
 
 
 def _computes_again(programs: Iterable[TileProgram]) -> bool:

@@ -25,7 +25,7 @@ from eqfuse.tiles.finish import finish
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.program import Edge, Loop, edges_of, rewritten
-from eqfuse.tiles.simulate import _Simulation, simulate
+from eqfuse.tiles.simulate import Simulation, simulate
 from eqfuse.tiles.walk import walk
 
 INF = float("inf")
@@ -33,7 +33,7 @@ ROWS, COLUMNS, TILES = 11, 23, (4, 4)
 FAR = {torch.int32: [2**31 - 1, -(2**31), 2**30 + 7], torch.int64: [2**63 - 1, -(2**63), 2**40 + 3, 2**31, 2**32 + 5]}
 
 
-class Visits(_Simulation):
+class Visits(Simulation):
     """Counts the steps of loops."""
 
     steps = 0
@@ -201,8 +201,8 @@ def test_one_plan_serves_all_lengths(padded, lengths, monkeypatch):
     (kernel,) = here.plan.kernels
     tile = {a.name: r.tile for a, r in kernel.kernel.roles.items()}
     steps = []
-    before = _Simulation.visits
-    monkeypatch.setattr(_Simulation, "visits", lambda self, s, env: steps.append(before(self, s, env)) or steps[-1])
+    before = Simulation.visits
+    monkeypatch.setattr(Simulation, "visits", lambda self, s, env: steps.append(before(self, s, env)) or steps[-1])
     found = torch.as_tensor(np.asarray(here.simulate(*args)))
     want = attention(*(x.double() for x in args[:3]), args[3])
     assert torch.allclose(found.double(), want, rtol=0, atol=1e-12, equal_nan=True)

@@ -17,7 +17,7 @@ from eqfuse.ir.index import Axis, index
 from eqfuse.tiles.inside import share
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.program import Access, Inside
-from eqfuse.tiles.simulate import _Simulation
+from eqfuse.tiles.simulate import Simulation
 
 H200 = load_target("h200")
 
@@ -88,7 +88,7 @@ def test_every_level_moves_what_its_tiles_visit(make, options, oracle, tiles):
         assert found[outside].us >= found[outside].traffic / (found[outside].level.gb_s * 1e3)
 
 
-class Visits(_Simulation):
+class Visits(Simulation):
     """A run of a tile program that counts the bytes of what it loads and stores."""
 
     def __init__(self, program):

@@ -25,13 +25,13 @@ from eqfuse.tiles.finish import parts as finish_parts
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.program import Edge, Let, Loop, TileProgram
-from eqfuse.tiles.simulate import _Simulation, simulate
+from eqfuse.tiles.simulate import Simulation, simulate
 from eqfuse.tiles.walk import walk
 
 INF = float("inf")
 
 
-class Visits(_Simulation):
+class Visits(Simulation):
     """Counts the steps of loops."""
 
     def __init__(self, *args: object) -> None:
