@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ...egraph.frozen import ENode, FrozenGraph
-from ...ir.index import Axis
+from ...ir.index import Axis, IndexExpr
 from ...ir.reference import evaluate_terms
 from ...ir.samples import Sample
 from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View
@@ -55,8 +55,16 @@ class Examples:
             return found
         if n.op not in KINDS or math.prod([a.size for a in n.mentions]) > LARGEST:
             return None
+        if n.op == "view" and not _inside(*n.attrs):
+            return None
         args = [self._term(a) for a in n.args]
         if any(a is None for a in args):
             return None
         made = KINDS[n.op](n.attrs, args)
         return made if math.prod([a.size for a in made.axes]) <= LARGEST else None
+
+
+def _inside(axis: Axis, at: IndexExpr) -> bool:
+    """Whether a view reads positions of its axis alone: that of the last part of a split axis may read beyond."""
+    least, largest = at.bounds()
+    return least >= 0 and largest < axis.size

@@ -50,10 +50,11 @@ from ...ir.source import program_source
 from ...ir.terms import Reduce, Scan, Term, postorder
 from ...rewrites import registry
 from ...runtime.generated import module_spec
+from ...tiles.data_edges import FARTHEST
 from ...tiles.direct import kernel_from_program
 from ...tiles.finish import finish
 from ...tiles.lower import lower
-from ...tiles.program import Binding, Dot, Loop, TileProgram
+from ...tiles.program import Bound, Dot, Loop, TileProgram, edges_of
 from ...tiles.simulate import Simulation, simulate
 from ...tiles.walk import walk
 from .conditioning import relative_move, spread
@@ -539,20 +540,22 @@ class _Counted(Simulation):
 
     def visits(self, s: Loop, env: Mapping[str, np.ndarray]) -> list[int]:
         found = super().visits(s, env)
-        if self.span is not None and self.ends is not None and s.binding.axis == self.span.columns and s.edges:
-            rows = [slice(self.start[b.name], self.start[b.name] + b.tile) for b in self.rows(s)] or [slice(None)]
-            low, high = (e[rows[0]] for e in self.ends)
-            wanted = range(int(low.min()) // s.binding.tile * s.binding.tile, int(high.max()), s.binding.tile) if low.size else range(0)
-            self.bounded += 1
-            if not set(found) <= set(wanted):
-                self.beyond = f"{s.binding}: {found} of {list(wanted)}"
+        if self.span is not None and self.ends is not None and s.binding.axis == self.span.columns:
+            first, last = (self.bound(sides, env, neutral) for sides, neutral in ((s.starts, 0), (s.stops, int(FARTHEST))))
+            if first or last:
+                here = next((b for b in self.program.grid if b.axis == self.span.rows), None)
+                rows = slice(None) if here is None else slice(self.start[here.name], self.start[here.name] + here.tile)
+                low, high = (e[rows] for e in self.ends)
+                tile = s.binding.tile
+                begin, end = int(low.min()) // tile * tile if first else 0, int(high.max()) if last else s.binding.axis.size
+                self.bounded += 1
+                if any(not begin <= t < end for t in found):
+                    self.beyond = f"{s.binding}: {found}, from {begin} to {end}"
         return found
 
-    def rows(self, s: Loop) -> list[Binding]:
-        """What binds the rows around a loop."""
-        assert self.span is not None
-        bound = {b.name: b for b in self.program.grid}
-        return [b for b in bound.values() if b.axis == self.span.rows]
+    def bound(self, sides: Iterable[Bound], env: Mapping[str, np.ndarray], neutral: int) -> bool:
+        """Whether data bound a loop on one side.  ``neutral``: what a condition is that leaves the loop as it is."""
+        return any(e.data is not None and int(env[e.data.name]) != neutral for b in sides for e in edges_of(b))
 
 
 def _computes_again(programs: Iterable[TileProgram]) -> bool:

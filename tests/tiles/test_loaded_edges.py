@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import eqfuse
 from eqfuse.egraph.saturate import saturate
 from eqfuse.extract.choose import Chooser
+from eqfuse.extract.covers.examples import Examples
 from eqfuse.frontends import TensorSpec, trace
 from eqfuse.ir.samples import POINTS, Sample, compared
 from eqfuse.tiles.direct import kernel_from_program
@@ -380,6 +381,17 @@ def test_a_batch_in_another_order_has_the_same_sample():
     assert Sample.of(np.array(a)) == Sample.of(np.array(b))
     assert Sample.of(np.array(a)) != Sample.of(np.array([500] * 4))
     assert Sample.of(np.array([])) is None
+
+
+def test_what_is_beyond_the_last_part_has_no_sample():
+    """Five lengths in two parts of three: a sixth is read, and masked."""
+    program = trace(lambda x, n: (torch.arange(x.shape[0])[None, :] < n.cumsum(0)[:, None]).sum(0), (torch.zeros(7), torch.arange(5))).program
+    (lengths,) = (i.layout[0] for i in program.inputs if i.name == "n")
+    graph = saturate(program, splits={lengths: 3})
+    assert any(n.op == "view" and n.attrs[0] == lengths and n.attrs[1].bounds()[1] == 5 for row in graph.classes for n in row)
+    examples = Examples(graph)
+    known = [examples.of(c, tuple(axes)) for c, axes in enumerate(graph.axes)]
+    assert any(known)
 
 
 def test_token_ids_are_no_lengths():
