@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         MASKS,
         OFFSETS,
         WILD_LENGTHS,
+        WILD_WINDOWS,
         WINDOWS,
         arguments,
         documents,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 __all__ = [
-    "DOCUMENTS", "FINITE", "LAYOUTS", "LENGTHS", "MASKED", "MASKS", "OFFSETS", "WILD_LENGTHS", "WINDOWS", "Agreement", "arguments",
-    "assert_equivalent", "check_op", "check_rule", "check_spelling", "documents", "indices", "interpreted_kernels", "lay_out", "lengths",
+    "DOCUMENTS", "FINITE", "LAYOUTS", "LENGTHS", "MASKED", "MASKS", "OFFSETS", "WILD_LENGTHS", "WILD_WINDOWS", "WINDOWS", "Agreement",
+    "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling", "documents", "indices", "interpreted_kernels", "lay_out", "lengths",
     "masks", "offsets", "recipe_of", "sample", "size", "tensors", "windows",
 ]  # fmt: skip
 

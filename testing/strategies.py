@@ -39,8 +39,10 @@ OFFSETS = ("offsets", "equal offsets", "skewed offsets")
 """Kinds of offsets, all ascending: with empty rows, with rows of equal lengths, with one row that has most of the elements."""
 DOCUMENTS = ("documents", "shuffled documents")
 """Kinds of rows' numbers: ascending, as of packed rows, and in any order.  Some rows have no element."""
-WINDOWS = ("windows", "sliding windows", "wild windows")
-"""Kinds of windows: anywhere, empty ones among them; around the diagonal; ends in any order, beyond the buffer and below 0."""
+WINDOWS = ("windows", "sliding windows")
+"""Kinds of windows: anywhere, empty ones among them, and around the diagonal."""
+WILD_WINDOWS = (*WINDOWS, "wild windows")
+"""The same with ends in any order, beyond the buffer and below 0."""
 
 _OPEN = 100
 _EDGES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025)
@@ -144,7 +146,7 @@ def sample(
     """One tensor of a kind of :data:`FINITE`, :data:`MASKED`, :data:`MASKS` or of integers, in one of :data:`LAYOUTS`.
 
     Integers are ``"below"`` (0 <= x < below), ``"same"`` (all alike), or of :data:`WILD_LENGTHS`, :data:`OFFSETS`, :data:`DOCUMENTS` or
-    :data:`WINDOWS`, where ``below`` is the longest row, the end of the last one, how many rows there are, or how many columns.
+    :data:`WILD_WINDOWS`, where ``below`` is the longest row, the end of the last one, how many rows there are, or how many columns.
     The same arguments give the same tensor on every machine.
     """
     _one_type(dtype)
@@ -219,9 +221,9 @@ def documents(total: Dim, count: Dim, *, kinds: Values = DOCUMENTS, dtype: Types
 def windows(rows: Dim, columns: Dim, *, kinds: Values = WINDOWS, dtype: Types = torch.int64) -> st.SearchStrategy[torch.Tensor]:
     """The columns that each row sees, ``low <= column < high``: two columns of a tensor, ``low, high = windows.unbind(-1)``.
 
-    ``0 <= low <= high <= columns``, but of the kind ``"wild windows"``.
+    ``0 <= low <= high <= columns``, but for ``kinds=WILD_WINDOWS``.
     """
-    one_of("kinds", kinds, WINDOWS)
+    one_of("kinds", kinds, WILD_WINDOWS)
     return _whole(dtype, (rows, 2), kinds, "columns", columns)
 
 

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from eqfuse.testing import (
     FINITE,
     LAYOUTS,
+    LENGTHS,
     MASKED,
     MASKS,
+    OFFSETS,
+    WILD_LENGTHS,
+    WILD_WINDOWS,
+    WINDOWS,
+    documents,
     indices,
     lay_out,
     lengths,
@@ -19,6 +25,7 @@ from eqfuse.testing import (
     sample,
     size,
     tensors,
+    windows,
 )
 from eqfuse.testing.strategies import Recipe
 
@@ -108,6 +115,68 @@ def test_kinds_of_masks():
     assert torch.equal(kind("causal"), torch.ones(20, 9).tril().bool())
     assert (kind("lengths")[:, :-1] >= kind("lengths")[:, 1:]).all()
     assert set(MASKS) == {"random", "all", "none", "empty rows", "lengths", "causal"}
+
+
+def test_kinds_of_lengths():
+    def kind(values, dtype=torch.int64, below=20):
+        return torch.stack([sample(dtype, (30,), values=values, seed=seed, below=below) for seed in range(20)])
+
+    for values in LENGTHS:
+        assert ((kind(values) >= 0) & (kind(values) <= 20)).all(), values
+    assert (kind("zeros") == 0).all() and (kind("ones") == 1).all() and (kind("ones", below=0) == 0).all()
+    assert (kind("equal") == kind("equal")[:, :1]).all() and kind("equal").unique().numel() > 5
+    assert ((kind("lengths") == 0).any(1) & (kind("lengths") == 20).any(1)).all()
+    assert ((kind("skewed") == 20).sum(1) == 1).all() and ((kind("skewed") <= 2).sum(1) == 29).all()
+    assert (kind("beyond") > 20).any() and (kind("negative") < 0).any()
+    for dtype in (torch.int8, torch.int32, torch.int64):
+        far = kind("far", dtype)
+        assert far.dtype == dtype and far.max() == torch.iinfo(dtype).max and far.min() == torch.iinfo(dtype).min
+    assert set(WILD_LENGTHS) - set(LENGTHS) == {"beyond", "negative", "far"}
+
+
+@pytest.mark.parametrize("values", OFFSETS)
+def test_kinds_of_offsets(values):
+    drawn = [sample(torch.int32, (5,), values=values, seed=seed, below=40) for seed in range(30)]
+    for x in drawn:
+        assert x[0] == 0 and x[-1] == 40 and (x.diff() >= 0).all()
+    parts = torch.stack([x.diff() for x in drawn])
+    facts = {"offsets": (parts == 0).any(), "equal offsets": (parts == 10).all(), "skewed offsets": (parts.max(1).values >= 30).all()}
+    assert facts[values]
+    assert sample(torch.int32, (1,), values=values, below=0).tolist() == [0]
+
+
+@quick
+@given(
+    documents("T", size("B", 1, 5), kinds="documents"),
+    documents("T", size("B", 1, 5)),
+    windows("B", N),
+    windows("B", N, kinds="wild windows"),
+)
+def test_documents_and_windows(ordered, anyhow, window, wild):
+    assert ordered.shape == anyhow.shape and (ordered.diff() >= 0).all() and (anyhow >= 0).all()
+    assert window.shape == wild.shape and window.shape[1] == 2
+    low, high = window.unbind(-1)
+    assert (low >= 0).all() and (low <= high).all()
+
+
+def test_wild_windows_are_wild_and_others_are_not():
+    draw = {k: torch.cat([sample(torch.int64, (9, 2), values=k, seed=s, below=6) for s in range(20)]) for k in WILD_WINDOWS}
+    for k in WINDOWS:
+        assert ((draw[k] >= 0) & (draw[k] <= 6)).all() and (draw[k][:, 0] <= draw[k][:, 1]).all()
+    wild = draw["wild windows"]
+    assert (wild < 0).any() and (wild > 6).any() and (wild[:, 0] > wild[:, 1]).any()
+    assert (sample(torch.int64, (60,), values="shuffled documents", below=4).diff() < 0).any()
+
+
+def test_an_empty_batch_has_no_lengths_and_one_offset():
+    empty = size("none", 0, 0)
+
+    @settings(max_examples=5, deadline=None, database=None)
+    @given(lengths(empty, 3, kinds=WILD_LENGTHS), offsets(empty, 0), windows(empty, 3))
+    def look(n, cu, w):
+        assert n.shape == (0,) and cu.tolist() == [0] and w.shape == (0, 2)
+
+    look()
 
 
 def test_edge_sizes_are_drawn():

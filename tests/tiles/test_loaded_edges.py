@@ -385,7 +385,9 @@ def test_a_batch_in_another_order_has_the_same_sample():
 
 def test_what_is_beyond_the_last_part_has_no_sample():
     """Five lengths in two parts of three: a sixth is read, and masked."""
-    program = trace(lambda x, n: (torch.arange(x.shape[0])[None, :] < n.cumsum(0)[:, None]).sum(0), (torch.zeros(7), torch.arange(5))).program
+    program = trace(
+        lambda x, n: (torch.arange(x.shape[0])[None, :] < n.cumsum(0)[:, None]).sum(0), (torch.zeros(7), torch.arange(5))
+    ).program
     (lengths,) = (i.layout[0] for i in program.inputs if i.name == "n")
     graph = saturate(program, splits={lengths: 3})
     assert any(n.op == "view" and n.attrs[0] == lengths and n.attrs[1].bounds()[1] == 5 for row in graph.classes for n in row)
