@@ -186,8 +186,8 @@ def error_of(example, f, g, args, options):
 
 
 def fuzz_log(folder=RESULTS):
-    """The newest log of random programs, or None."""
-    return max((p for p in folder.glob("fuzz-*.json") if "-native" not in p.stem), default=None)
+    """The newest log of random programs in terms, or None."""
+    return max((p for p in folder.glob("fuzz-*.json") if not {"native", "ragged"} & set(p.stem.split("-"))), default=None)
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------------------

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DOCUMENTS", "FINITE", "LAYOUTS", "LENGTHS", "MASKED", "MASKS", "OFFSETS", "WILD_LENGTHS", "WILD_WINDOWS", "WINDOWS", "Agreement",
-    "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling", "documents", "indices", "interpreted_kernels", "lay_out", "lengths",
-    "masks", "offsets", "recipe_of", "sample", "size", "tensors", "windows",
+    "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling", "documents", "indices", "interpreted_kernels", "lay_out",
+    "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors", "windows",
 ]  # fmt: skip
 
 _HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {
