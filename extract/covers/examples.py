@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 from ...egraph.frozen import ENode, FrozenGraph
 from ...ir.index import Axis, IndexExpr
-from ...ir.reference import evaluate_terms
+from ...ir.sampled import LARGEST, sample_of
 from ...ir.samples import Sample
 from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View
 
-LARGEST = 1 << 22  # elements of a value that is computed for its sample
 KINDS: dict[str, Callable[..., Term]] = {
     "const": lambda attrs, args: Const(*attrs),
     "extent": lambda attrs, args: Extent(*attrs),
@@ -36,11 +35,7 @@ class Examples:
     def of(self, c: int, layout: tuple[Axis, ...]) -> Sample | None:
         """The sample of a class, with the dimensions in this order; ``None`` where nothing is known of it, or it takes too long."""
         term = self._term(c) if self._inputs else None
-        if term is None or set(layout) != term.axes:
-            return None
-        given = {name: self.graph.program.samples[name].numbers(i.shape) for name, i in self._inputs.items()}
-        (value,) = evaluate_terms((term,), given)
-        return Sample.of(value.aligned(layout))
+        return None if term is None else sample_of(term, layout, self.graph.program.samples)
 
     def _term(self, c: int) -> Term | None:
         """A form of a class that is made of samples and positions."""

@@ -17,6 +17,8 @@ from ...ir.fingerprint import fingerprint
 from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Output, Program, Result
 from ...ir.recursion import arguments_first
+from ...ir.sampled import sample_of
+from ...ir.samples import Sample
 from ...ir.strides import Strides
 from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Scan, Term, View, number_of
 from .aligned import aligned
@@ -205,7 +207,16 @@ class _Builder:
         results = tuple(Result(o.name, (o.name,), ((),)) for o in outputs) if copies else ()
         inputs = tuple(self.inputs.values())
         strides = {i.name: self.strides(i) for i in self.inputs if isinstance(i, Input) and i.name in self.whole.strides}
-        return Program(name, tuple(outputs), inputs, sources, names, widened, results, strides)
+        return Program(name, tuple(outputs), inputs, sources, names, widened, results, strides, self.samples())
+
+    def samples(self) -> dict[str, Sample]:
+        """Of the integers that are read: those of the whole program, and what other regions compute from these."""
+        if not self.whole.samples:
+            return {}
+        integers = [(t, i, tuple(a for a in i.layout if a is not None)) for t, i in self.inputs.items() if i.dtype.kind == "int"]
+        here = {new: old for old, new in self.axes.items()}
+        found = {i.name: sample_of(t, tuple(here[a] for a in layout), self.whole.samples) for t, i, layout in integers}
+        return {name: sample for name, sample in found.items() if sample is not None}
 
     def strides(self, i: Input) -> Strides:
         """Of an input of the whole program, without its dimensions of size 1."""
