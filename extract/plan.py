@@ -487,7 +487,7 @@ def plan_text(plan: Block, *, module: bool = False) -> str:
     if strided:
         lines.append(f"  planned for {'; '.join(strided)}")
     if plan.rewritten:
-        lines.append(f"  program: another order than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written")
+        lines.append(f"  program: another one than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written")
     if len(plan.front) > 1:
         points = (f"{a.us:.1f} us holding {bytes_text(a.temporary_bytes)} ({plural(a.kernels, 'kernel')})" for a in plan.front)
         lines.append(f"  time against memory: {'; '.join(points)}")

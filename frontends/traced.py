@@ -16,6 +16,7 @@ from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentE
 from ..errors import shown as shown_value
 from ..ir.dtypes import STORED
 from ..ir.gathers import summed
+from ..ir.needed import masked
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
 from ..ir.samples import Sample, compared
@@ -367,6 +368,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
     program = replace(program, samples=_samples(program, specs), names=value_names(captured.graph, reader.values(), program.terms()))
     program = summed(program)
+    program = program if exact else masked(program)
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     buffers = frozenset(i.name for i, s in inputs if s.kind == "buffer")
     convention = Convention(name, obj, captured.in_spec, captured.leaves, training(obj))

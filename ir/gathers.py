@@ -24,7 +24,7 @@ def summed(program: Program) -> Program:
     for t in program.terms():
         made = t.over([new[a] for a in t.args]) if t.args else t
         new[t] = selected(Gather(*made.parts)) if t in mine else made
-    sources = {new[t]: text for t, text in program.sources.items() if t in new}
+    sources: dict[Term, str] = {}
     for t in mine:  # what the sum is made of stands in the same line
         todo = [new[t]]
         while todo and t in program.sources:
@@ -32,10 +32,5 @@ def summed(program: Program) -> Program:
             if x not in sources and x.args:
                 sources[x] = program.sources[t]
                 todo += x.args
-    return replace(
-        program,
-        outputs=tuple(replace(o, term=new[o.term]) for o in program.outputs),
-        sources=sources,
-        names={n: tuple(new[t] for t in ts if t in new) for n, ts in program.names.items()},
-        widened=frozenset(new[t] for t in program.widened),
-    )
+    made = program.over(new)
+    return replace(made, sources={**sources, **made.sources})

@@ -133,6 +133,16 @@ class Program:
     def _terms(self) -> tuple[Term, ...]:
         return tuple(postorder(*(o.term for o in self.outputs)))
 
+    def over(self, new: Mapping[Term, Term]) -> Program:
+        """The program with other terms in the places of its own."""
+        return replace(
+            self,
+            outputs=tuple(replace(o, term=new[o.term]) for o in self.outputs),
+            sources={new[t]: text for t, text in self.sources.items() if t in new},
+            names={n: tuple(new[t] for t in ts if t in new) for n, ts in self.names.items()},
+            widened=frozenset(new[t] for t in self.widened if t in new),
+        )
+
     def check(self) -> None:
         """Raise ShapeError where the axes, inputs or outputs do not fit together.  Front ends make programs that do.
 

@@ -11,7 +11,7 @@ from ..egraph import FrozenGraph
 from ..egraph.later import Later
 from ..errors import PlanError
 from ..extract.plan import Part, Plan
-from ..extract.programs import Choice
+from ..extract.programs import Another
 from ..extract.regions import Partition, Region, whole_plan
 from ..ir.program import Program
 from ..rewrites import Rule
@@ -35,7 +35,7 @@ class Planned:
     traced: Traced
     saturated: FrozenGraph | Later | None  # none for a program that is planned in regions: each has its own
     plan: Plan
-    choice: Choice | None = None  # the program that is planned, if it is not the one that was traced
+    choice: Another | None = None  # the program that is planned, if it is not the one that was traced
     programs: FrozenGraph | None = None  # the e-graph of programs
     timings: tuple[tuple[str, float], ...] = ()  # milliseconds of CPU by stage
     parts: Parts | None = None
@@ -118,7 +118,7 @@ class Parts:
 
 
 def in_parts(
-    request: Request, rules: tuple[Rule, ...], traced: Traced, choice: Choice | None, cut: Partition, regions: Sequence[Region],
+    request: Request, rules: tuple[Rule, ...], traced: Traced, choice: Another | None, cut: Partition, regions: Sequence[Region],
     made: Mapping[str, Planned],
 ) -> Planned:  # fmt: skip
     """A program out of its regions, each of which was planned by its key."""

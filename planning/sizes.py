@@ -79,7 +79,7 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
                 rows.append((whole, *parts_of(whole, count, length, way_of(axis, outer))))
         splits = splits_of(rows)
         graph = steer(saturated(request, found.rules, program, splits), request.fusion)
-    unsure = registry.vouch(used_rules(graph, found.rules))
+    unsure = registry.vouch(used_rules(graph.report.rules, found.rules))
     made = as_written(extract_like(graph, request.target, model, margin), traced.program, request.target)
     made = replace(
         made, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure, rewritten=model.rewritten,

@@ -23,7 +23,7 @@ from ..extract.baseline import baseline, eager_ops
 from ..extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer
 from ..extract.objective import Objective
 from ..extract.plan import Plan
-from ..extract.programs import Choice
+from ..extract.programs import Another, packed_forms
 from ..extract.programs.candidates import GAIN
 from ..extract.quantities import bytes_text
 from ..extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several
@@ -53,7 +53,7 @@ class Way:
     """How a program is planned: ``choice`` in its place if there is one, by ``rules``, in the parts of a ``cut`` or as one, compared by an
     ``objective``; the parts are planned until ``end`` on the clock of work."""
 
-    choice: Choice | None
+    choice: Another | None
     rules: tuple[Rule, ...]
     cut: Partition | None
     objective: str
@@ -106,7 +106,7 @@ class Planner:
     def __init__(self, request: Request, traced: Traced, clock: Clock, before: Planned | None) -> None:
         self.request, self.traced, self.clock, self.before = request, traced, clock, before
         self.programs: FrozenGraph | None = None
-        self.others: tuple[Choice, ...] = ()
+        self.others: tuple[Another, ...] = ()
         self.regions: dict[tuple[str, str], Planned] = {}  # by objective and key
         self.late = False  # a budget, or a share of it, ended some search for a plan
 
@@ -119,7 +119,7 @@ class Planner:
         known, begun = None if key is None else kept.known_best(key), now()
         if known is None:
             self.programs = programs_of(request, for_programs(chosen), self.traced, clock, self.before)
-            self.others = tuple(others(request, self.programs, chosen, clock))
+            self.others = (*others(request, self.programs, chosen, clock), *self.packed())
         count(known or 0.0)
         looked = now() - begun
         clock.turn(1 + len(self.others))
@@ -134,6 +134,12 @@ class Planner:
         if key is not None and ample and self.programs is not None and not self.late and found.choice is None:
             kept.note_best(key, looked)
         return found
+
+    def packed(self) -> Iterator[Another]:
+        """The packed form, of a whole program: of a part of one, what is around it would have to be packed as well."""
+        request = self.request
+        if request.in_regions and not (request.fusion or request.in_order or request.exact):
+            yield from packed_forms(self.traced.program)
 
     def best(self, way: Way, rows: tuple[Row, ...]) -> Tried:
         """The best plan that is found from a way on.  PlanError if there is none of the way itself."""
@@ -150,7 +156,7 @@ class Planner:
                 best = best._replace(planned=replace(best.planned, plan=replace(best.planned.plan, written_us=written)))
         return best
 
-    def first(self, choice: Choice | None, rules: tuple[Rule, ...]) -> Way:
+    def first(self, choice: Another | None, rules: tuple[Rule, ...]) -> Way:
         """The first way of a program."""
         request, program = self.request, self.program(choice)
         cut = self._cut(program)
@@ -173,7 +179,7 @@ class Planner:
         """Whether there is time for a kernel for every op."""
         return OP_SECONDS * len(eager_ops(program)) <= max(self.request.time_budget, 1.0)
 
-    def program(self, choice: Choice | None) -> Program:
+    def program(self, choice: Another | None) -> Program:
         """The program that is planned: the one that was traced, or another in its place."""
         return self.traced.program if choice is None else choice.program
 

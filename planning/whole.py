@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..egraph import FrozenGraph, saturate
+from ..egraph.frozen import RuleCount
 from ..egraph.later import Later
 from ..egraph.resize import resized
 from ..egraph.run import Splits, split_axes
@@ -18,7 +19,7 @@ from ..extract.baseline import baseline
 from ..extract.hazards import notes
 from ..extract.outside import unmatched, withheld
 from ..extract.plan import Plan
-from ..extract.programs import Choice
+from ..extract.programs import Another
 from ..extract.splits import propose_splits
 from ..extract.steering import steer
 from ..extract.targets import Target
@@ -37,7 +38,7 @@ SATURATION_SHARE = 0.6  # of the work for a plan that its saturation may take
 
 
 def plan_whole(
-    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: Clock, before: Planned | None, choice: Choice | None
+    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: Clock, before: Planned | None, choice: Another | None
 ) -> Planned:
     """The plan of a program as one."""
     program = traced.program if choice is None else choice.program
@@ -54,8 +55,8 @@ def plan_whole(
     with clock.stage("saturate"):
         graph = _graph(request, rules, program, splits, choice, before, clock.until(SATURATION_SHARE))
     with clock.stage("check rules"):
-        known = [] if choice is None else used_rules(choice.graph, request.rules or ())
-        unsure = registry.vouch(list(dict.fromkeys((*used_rules(graph, rules), *known))))
+        known = [] if choice is None else used_rules(choice.reports, request.rules or ())
+        unsure = registry.vouch(list(dict.fromkeys((*used_rules(graph.report.rules, rules), *known))))
     with clock.stage("extract"):
         plan = extracted(request, rules, traced, graph, choice, deadline=clock.until())
     planned = Planned(request, rules, traced, graph, replace(plan, unsure=unsure), choice)
@@ -65,7 +66,7 @@ def plan_whole(
 
 
 def key_of(
-    kind: str, request: Request, rules: Sequence[Rule], program: Program, seconds: float, choice: Choice | None = None
+    kind: str, request: Request, rules: Sequence[Rule], program: Program, seconds: float, choice: Another | None = None
 ) -> kept.Key | None:
     """What a plan is kept by on disk; ``None`` if it is not to be kept."""
     every = registry.extras((*registry.rules(), *(request.rules or ())))
@@ -74,13 +75,13 @@ def key_of(
         kind, program, request.target, rules, every, seconds, licence=request.licence, objective=request.objective,
         memory_limit=request.memory_limit, fusion=request.fusion, node_budget=request.node_budget, in_regions=request.in_regions,
         in_order=request.in_order, off=off, own=[r.name for r in request.rules or ()],
-        chosen=choice is not None and (choice.rules, choice.graph.sized),
+        chosen=choice is not None and (choice.rules, choice.sized),
     )  # fmt: skip
 
 
-def used_rules(graph: FrozenGraph, rules: Sequence[Rule]) -> list[Rule]:
+def used_rules(reports: Sequence[RuleCount], rules: Sequence[Rule]) -> list[Rule]:
     """The rules that matched something in a saturation."""
-    matched = {r.rule for r in graph.report.rules if r.matches}
+    matched = {r.rule for r in reports if r.matches}
     return [r for r in rules if r.name in matched]
 
 
@@ -104,7 +105,7 @@ def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits:
 
 
 def _graph(
-    request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, choice: Choice | None,
+    request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, choice: Another | None,
     before: Planned | None = None, deadline: float = math.inf,
 ) -> FrozenGraph:  # fmt: skip
     """The e-graph that kernels are found in, or an earlier one that serves."""
@@ -112,7 +113,7 @@ def _graph(
     if graph is None:
         graph = steer(saturated(request, rules, program, splits, deadline), request.fusion)
     if choice is not None:  # what holds for some lengths only holds for no others here, either
-        sized = tuple(r for r in choice.graph.report.rules if r.sized and r.matches)
+        sized = tuple(r for r in choice.reports if r.sized and r.matches)
         graph = replace(graph, report=replace(graph.report, rules=(*graph.report.rules, *sized)))
     return graph
 
@@ -128,7 +129,7 @@ def saturated(request: Request, rules: tuple[Rule, ...], program: Program, split
 
 
 def extracted(
-    request: Request, rules: tuple[Rule, ...], traced: Traced, graph: FrozenGraph, choice: Choice | None,
+    request: Request, rules: tuple[Rule, ...], traced: Traced, graph: FrozenGraph, choice: Another | None,
     shares: Mapping[tuple[str, ...], float] = MappingProxyType({}), deadline: float = math.inf,
 ) -> Plan:  # fmt: skip
     """The cheapest plan, given the share of registers that some kernels may use, with what there is to say of rules that it lacks."""

@@ -132,6 +132,7 @@ def _unread(loop: Loop, rest: Body, states: tuple[Value, ...], outside: Made) ->
         return {}
     made = {v.name for s in rest for v in defines(s)} | {a.old.name for a in loop.accumulators}
     around: dict[str, _Symbol] = {v.name: RESULT for s in rest for v in uses(s) if v.name not in made}
+    around |= {v.name: _Old(v.name) for s in rest if isinstance(s, Load) for v in defines(s)}
     finite = not any(math.isinf(x) for x in _numbers(loop))
     some: dict[str, _Symbol] = {a.old.name: _Old(a.old.name) if finite and a.monoid == "sum" else RESULT for a in loop.accumulators}
     none: dict[str, _Symbol] = {a.old.name: a.identity for a in loop.accumulators}
@@ -316,7 +317,8 @@ def _executed(body: Body, states: Mapping[str, _Symbol], known: Mapping[str, _Sy
         if isinstance(s, Loop):
             env.update((a.old.name, UNKNOWN) for a in s.accumulators)
         elif not isinstance(s, Store):
-            env[s.dst.name] = known[s.dst.name] if s.dst.name in known else _step(s, env)
+            given = states if isinstance(s, Load) else known
+            env[s.dst.name] = given[s.dst.name] if s.dst.name in given else _step(s, env)
             if env[s.dst.name] is UNKNOWN and any(env.get(v.name) is RESULT for v in uses(s)):
                 env[s.dst.name] = RESULT
     return env

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ...egraph.frozen import ENode, FrozenGraph
+from ...egraph.frozen import ENode, FrozenGraph, RuleCount
 from ...egraph.resize import resized
 from ...ir import dtypes, nodes, ops
 from ...ir.apart import apart
@@ -64,6 +64,16 @@ class Choice:
         counted = Counter(self.graph.original).items()
         several = {c for c, n in counted if n > 1 or c not in needed or self.form[c] != written.get(c)}
         return tuple(sorted(found | {rule for rule, c in self.graph.facts["united"] if c in several and rule in self.ordering}))
+
+    @property
+    def reports(self) -> Sequence[RuleCount]:
+        """What the rules of the saturation did."""
+        return self.graph.report.rules
+
+    @property
+    def sized(self) -> bool:
+        """Whether one of them depended on the lengths of axes."""
+        return self.graph.sized
 
     def at(self, program: Program) -> Choice | None:
         """The same choice for the program at other sizes; ``None`` if it is another program there."""

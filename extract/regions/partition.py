@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from ...ir.index import Axis
 from ...ir.program import Program
-from ...ir.terms import Cast, Input, Map, Reduce, Scan, Term
+from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term
 from ..targets import Target
 from .cuts import cheapest_cut
 from .stages import Conflict, Stages, stages
@@ -119,7 +119,7 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
     parted = {c.inner for c in found.conflicts}
 
     def storing(t: Term) -> float:
-        return work.move_us(2 * stored_bytes(t))
+        return work.move_us((4 if _rearranged(t) else 2) * stored_bytes(t))
 
     for stage in sorted({*found.of.values()}):
         sources = [t for t, n in work.nests.items() if found.of[t] == stage and (n.product or t in parted)]
@@ -129,6 +129,17 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
             cut = cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner, storing, again)
             stored.update(dict.fromkeys(cut))
     return stored
+
+
+def _rearranged(t: Term) -> bool:
+    """Whether a value is read at data from another that is computed: no kernel makes both, so the other one would be stored as well."""
+    todo = [t]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, Gather) and not isinstance(x.args[0], Input):
+            return True
+        todo += x.args if isinstance(x, Map | Cast) else ()
+    return False
 
 
 def _made_by_several(work: Work, stored: Mapping[Term, None], groups: Sequence[Sequence[int]]) -> Term | None:
@@ -179,7 +190,7 @@ def _halved(work: Work, stored: dict[Term, None]) -> None:
         if not _large(sum(t in work.nests for t in cone), cone):
             continue
         place = {t: k for k, t in enumerate(cone)}
-        last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if able(t)}
+        last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if able(t) and not _light(work, t)}
         crossing = _bytes_after(cone, last)
         middle = [k for k in range(len(cone) // 4, len(cone) - len(cone) // 4) if able(cone[k]) and cone[k] not in inner]
         if not middle:
@@ -188,6 +199,12 @@ def _halved(work: Work, stored: dict[Term, None]) -> None:
         new = [t for t in cone[: best + 1] if last.get(t, -1) > best and t not in stored]
         stored.update(dict.fromkeys(new))
         todo += [root, *new] if new else []
+
+
+def _light(work: Work, t: Term) -> bool:
+    """Whether it takes no more to make a value again than to read it: a mask is made of lengths."""
+    leaves = work.leaves(t)
+    return not any(x in work.nests for x in leaves) and sum(map(work.bytes, leaves)) <= stored_bytes(t)
 
 
 def _bytes_after(cone: Sequence[Term], last: Mapping[Term, int]) -> list[int]:

@@ -474,7 +474,7 @@ def test_what_is_said_is_about_the_program_as_written(attention):
     plan = attention.plan
     assert plan.program is attention.traced.program
     assert "exchange" in plan.rewritten
-    assert f"program: another order than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written" in str(plan)
+    assert f"program: another one than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written" in str(plan)
     as_written = eqfuse.optimize(scores, attention.planned.request.args, target="h200", **AS_WRITTEN).plan
     assert plan.written_us == as_written.estimated_us > plan.estimated_us
     assert (plan.baseline_us, plan.baseline_kernels, plan.compulsory_bytes) == (

@@ -1,0 +1,209 @@
+"""Products that are needed only where a condition holds are zero elsewhere.
+
+Below ``where(rows < lengths, norm(x + relu(x @ w) @ v), 0)`` no row beyond a length is needed, of the products inside neither; nor of the
+values of an attention whose weights are zero beyond a length::
+
+    w1 = where(rows < lengths, x @ w, 0)        a kernel that stores this multiplies no padded rows (:mod:`eqfuse.tiles.skipping`)
+
+So a mask that the user wrote once stands at every product, wherever programs are cut.  What is needed is not looked up by operation but
+executed, with a condition known to be false (or true): where an operation then gives a number whatever one of its arguments is, that
+argument is not needed.  As for masked tiles, this is about finite numbers: 0 times an infinite element, of which the program makes NaN,
+is zero here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from . import ops
+from .index import Axis
+from .monoids import MONOIDS
+from .nodes import mentioned, renamed
+from .program import Program
+from .recursion import arguments_first
+from .samples import COMPARISONS
+from .terms import Cast, Const, Gather, Input, Map, Reduce, Scan, Term, View, postorder
+
+ABSORBING = {  # what an operation gives whatever its other argument is, if that is finite, by one of its arguments
+    ("mul", 0.0): 0.0, ("and", 0.0): 0.0, ("or", 1.0): 1.0, ("add", float("-inf")): float("-inf"), ("add", float("inf")): float("inf"),
+    ("minimum", float("-inf")): float("-inf"), ("maximum", float("inf")): float("inf"),
+}  # fmt: skip
+MOST = 16  # conditions of a program
+
+
+@dataclass(frozen=True)
+class Case:
+    """A condition, and the truth of it that is supposed."""
+
+    condition: Term
+    truth: bool
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The axes that the condition depends on."""
+        return self.condition.axes
+
+    def otherwise(self) -> Term:
+        """What holds in the other case."""
+        return Map("not", (self.condition,)) if self.truth else self.condition
+
+    def along(self, new: Axis, old: Axis) -> Case | None:
+        """The same condition on another axis; ``None`` if the other one is in it already."""
+        terms = postorder(self.condition)
+        if any(new in (*t.axes, *mentioned(t.attrs)) for t in terms):
+            return None
+        made: dict[Term, Term] = {}
+        for t in terms:  # of an input its layout would be another one: it is read along the new axis
+            made[t] = View(t, old, new) if isinstance(t, Input) and old in t.axes else _along(t, new, old, made)
+        return Case(made[self.condition], self.truth)
+
+
+def _along(t: Term, new: Axis, old: Axis, made: Mapping[Term, Term]) -> Term:
+    if isinstance(t, Input):
+        return t
+    found: Term = t.over([made[a] for a in t.args], lambda x: renamed(x, lambda a: new if a == old else a))
+    return found
+
+
+def masked(program: Program) -> Program:
+    """The program with zeros in its products where nobody needs them; itself if all of them are needed."""
+    needed = Needed(program)
+    wanted = {t: far for t in needed.products if (far := needed.far(t))} if needed.cases else {}
+    if not wanted:
+        return program
+    new: dict[Term, Term] = {}
+    for t in program.terms():
+        made = t.over([new[a] for a in t.args]) if t.args else t
+        for case in wanted.get(t, ()):
+            made = Map("where", (case.otherwise(), made, Const(0.0)))
+        new[t] = made
+    return program.over(new)
+
+
+class Needed:
+    """Of the values of a program, the cases in which nobody needs them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.terms = program, program.terms()
+        self.users: dict[Term, list[Term]] = {t: [] for t in self.terms}
+        for t in self.terms:
+            for a in dict.fromkeys(t.args):
+                self.users[a].append(t)
+        self._values: dict[tuple[Term, Case], float | None] = {}
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """Both truths of the conditions on integers that are data, and of those that are data; none of a program that has too many."""
+        found = [t for t in self.terms if t.axes and (isinstance(t, Input) and t.dtype.name == "bool" or _asks_data(t))]
+        return [Case(t, truth) for t in found for truth in (False, True)] if len(found) <= MOST else []
+
+    @cached_property
+    def products(self) -> list[Term]:
+        """Sums of what is made of several values, of which not all have all axes."""
+        return [t for t in self.terms if isinstance(t, Reduce) and t.monoid == "sum" and _combines(t.args[0])]
+
+    def far(self, t: Term) -> list[Case]:
+        """The cases in which a value is not needed by what other reductions make of it.  Where it is masked itself nothing is gained."""
+        return [case for case, far in self.unneeded[t].items() if far and case.axes < t.axes]
+
+    @cached_property
+    def unneeded(self) -> Mapping[Term, Mapping[Case, bool]]:
+        """For each value the cases in which it may be any number, and whether some reduction stands between it and what ignores it."""
+        found: dict[Term, dict[Case, bool]] = {}
+        outputs = {o.term for o in self.program.outputs}
+        for t in reversed(self.terms):
+            each = [self._through(u, t, found[u]) for u in self.users[t]]
+            common = {} if t in outputs or not each else {c: any(e[c] for e in each) for c in each[0] if all(c in e for e in each)}
+            found[t] = {c: far for c, far in common.items() if c.axes <= t.axes}
+        return found
+
+    def _through(self, u: Term, t: Term, cases: Mapping[Case, bool]) -> dict[Case, bool]:
+        """The cases in which the value of a user does not depend on an argument, or is not needed itself."""
+        if isinstance(u, View):
+            return self._through_view(u, cases)
+        if isinstance(u, Gather | Scan):
+            moved = mentioned(u.attrs) | (u.args[1].axes if isinstance(u, Gather) else frozenset())
+            return {c: True for c in cases if not c.axes & moved}
+        if isinstance(u, Reduce):
+            return dict.fromkeys(cases, True)
+        found = dict(cases)
+        if isinstance(u, Map):
+            for c in self.cases:
+                if c not in found and c.axes <= t.axes and self._applied(u, c, without=t) is not None:
+                    found[c] = not all(_only_asks(a) for a in u.args if a is not t)
+        return found
+
+    @staticmethod
+    def _through_view(u: View, cases: Mapping[Case, bool]) -> dict[Case, bool]:
+        found: dict[Case, bool] = {}
+        for c, far in cases.items():
+            if not c.axes & u.index.axes():
+                if u.axis not in c.axes:
+                    found[c] = far
+            elif (read := u.index.as_axis()) is not None and read.size == u.axis.size and (other := c.along(u.axis, read)) is not None:
+                found[other] = far
+        return found
+
+    def value(self, t: Term, case: Case) -> float | None:
+        """The number that a value is everywhere in a case; ``None`` if it may be several."""
+        for x in arguments_first([t], lambda x: x.args, lambda x: (x, case) in self._values):
+            self._values[x, case] = self._executed(x, case)
+        return self._values[t, case]
+
+    def surely(self, t: Term, case: Case) -> float | None:
+        """The same, whatever other values are: not zero times what may be infinite or NaN."""
+        number = self.value(t, case)
+        while isinstance(t, Map) and t.op == "where" and (chosen := self.value(t.args[0], case)) is not None:
+            t = t.args[1 if chosen else 2]
+        return number if all(map(_finite, postorder(t))) or isinstance(t, Const) else None
+
+    def _executed(self, t: Term, case: Case) -> float | None:
+        if t is case.condition:
+            return float(case.truth)
+        if isinstance(t, Const):
+            return t.value
+        if isinstance(t, Map):
+            return self._applied(t, case)
+        if isinstance(t, Cast | Reduce | View):
+            x = self._values[t.args[0], case]
+            if mentioned(t.attrs) & case.axes or (isinstance(t, Cast) and t.to.is_float and x is not None and x not in (0.0, 1.0)):
+                return None
+            return x if not isinstance(t, Reduce) or MONOIDS[t.monoid].copies == "one" or (x == 0 and t.monoid in ("sum", "isum")) else None
+        return None
+
+    def _applied(self, t: Map, case: Case, without: Term | None = None) -> float | None:
+        """The number that an operation gives in a case, ``without`` knowing one of its arguments."""
+        args = [None if a is without else self.value(a, case) for a in t.args]
+        if t.op == "where" and args[0] is not None:
+            return args[1] if args[0] else args[2]
+        known = [x for x in args if x is not None]
+        if len(known) == len(args):
+            with np.errstate(all="ignore"):
+                return float(ops.apply(t.op, *map(np.asarray, known)))
+        return next((ABSORBING[t.op, x] for x in known if (t.op, x) in ABSORBING), None)
+
+
+def _asks_data(t: Term) -> bool:
+    """Whether it compares integers, some of which are data."""
+    if not (isinstance(t, Map) and t.op in COMPARISONS) or any(a.dtype is not None and a.dtype.is_float for a in t.args):
+        return False
+    return any(isinstance(x, Input) for x in postorder(t))
+
+
+def _only_asks(t: Term) -> bool:
+    """Whether a value is made of conditions and numbers alone, as masks are."""
+    return not any(isinstance(x, Input) and x.dtype.is_float for x in postorder(t))
+
+
+def _finite(t: Term) -> bool:
+    """Whether an operation makes finite numbers of finite ones."""
+    return math.isfinite(t.value) if isinstance(t, Const) else not isinstance(t, Map) or ops.op(t.op).domain in ("real", "whole")
+
+
+def _combines(body: Term) -> bool:
+    return isinstance(body, Map) and body.op == "mul" and all(a.axes < body.axes for a in body.args)

@@ -1,0 +1,249 @@
+"""A padded program in packed form: rows that count, one after the other, without those beyond the lengths.
+
+Of a program over sequences ``b`` and positions ``s`` in which only ``s < n[b]`` counts, an equal one goes over tokens ``t``: row ``s`` of
+sequence ``b`` is token ``begin[b] + s``.  What is done for each row is done for each token; a reduction over positions takes the tokens of
+the same sequence; results are put back::
+
+    where(s < n[b], relu(x[b, s] @ w), 0)  ->  y[t] = relu(x[of[t], t - begin[of[t]]] @ w)
+                                               where(s < n[b], y[begin[b] + s], 0)
+
+``n`` is cut to the length of the axis; ``begin`` is its running sum, ``of[t]`` the number of sequences that end at ``t`` or before.  So a
+tile has rows of several sequences, and padding is left in the last tile alone.  The idea is CoRA's fusion of ragged loops (Fegade et al.,
+MLSys 2022), which a user asks for there; here it is a form of the program that competes by its price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from .index import Axis
+from .monoids import MONOIDS
+from .needed import Case, Needed
+from .nodes import mentioned
+from .program import Program
+from .recursion import arguments_first
+from .terms import Cast, Const, Gather, Index, Input, Map, Reduce, Scan, Term, View
+
+IDENTITIES = ("sum", "isum", "max", "min", "imax", "imin")
+
+
+class Unpacked(Exception):
+    """A program that has no packed form."""
+
+
+def packed(program: Program) -> Program | None:
+    """The packed form of a program; ``None`` if it has none, or if nothing in it is worth one."""
+    needed = Needed(program)
+    for case in needed.cases:
+        found = None if case.truth else _beyond(case.condition)
+        if found is None or not any(case in needed.unneeded[p] for p in needed.products):
+            continue
+        try:
+            return _Packing(program, needed, *found).program()
+        except Unpacked:
+            continue
+    return None
+
+
+def _beyond(c: Term) -> tuple[Axis, Axis, Term] | None:
+    """The sequences, the positions and the lengths of ``s < n[b]``, however it is written."""
+    if not isinstance(c, Map) or c.op not in ("lt", "gt", "le", "ge"):
+        return None
+    s, n = c.args if c.op in ("lt", "le") else c.args[::-1]
+    if not isinstance(s, Index) or len(n.axes) != 1 or s.axis in n.axes or n.dtype is None or n.dtype.kind != "int":
+        return None
+    return next(iter(n.axes)), s.axis, n + 1 if c.op in ("le", "ge") else n
+
+
+class _Packing:
+    """The packed form by one kind of lengths.  ``tokens``: of an axis of positions that of its tokens."""
+
+    def __init__(self, program: Program, needed: Needed, b: Axis, s: Axis, n: Term) -> None:
+        self.whole, self.needed, self.b, self.s, self.n = program, needed, b, s, n
+        self.cases: dict[Axis, Case] = {}  # by the axis of positions
+        for case in needed.cases:
+            found = None if case.truth else _beyond(case.condition)
+            if found is not None and found[0] == b and found[2] is n and found[1].size == s.size:
+                self.cases[found[1]] = case
+        taken, last = {a.name for a in program.every_axis}, max(a.rank for a in program.every_axis)
+        self.tokens: dict[Axis, Axis] = {}
+        for k, a in enumerate(self.cases, 1):
+            name = next(x for x in (f"{a.name}_tokens", *(f"{a.name}_tokens_{i}" for i in range(len(taken)))) if x not in taken)
+            taken.add(name)
+            self.tokens[a] = Axis(name, b.size * a.size, a.rank and last + k)
+        self.made: dict[Term, Term] = {}
+
+    def program(self) -> Program:
+        """All of it.  Raises :class:`Unpacked` where rows beyond the lengths count."""
+        for t in self.whole.terms():
+            self.made[t] = self.over(t, [self.put_back(x) for x in t.args]) if t in self.late else self.form(t)
+        outputs = tuple(replace(o, term=self.put_back(o.term)) for o in self.whole.outputs)
+        return replace(self.whole.over(self.made), outputs=outputs)
+
+    @cached_property
+    def late(self) -> frozenset[Term]:
+        """What comes after all products, from the first reductions on: it goes over rows that are put back."""
+        products, before = set(self.needed.products), set[Term]()
+        for t in reversed(self.whole.terms()):
+            if t in products or t in before:
+                before.update((t, *t.args))
+        found: set[Term] = set()
+        for t in self.whole.terms():
+            if t not in before and (isinstance(t, Reduce) or not found.isdisjoint(t.args)):
+                found.add(t)
+        return frozenset(found)
+
+    @cached_property
+    def summed(self) -> frozenset[Axis]:
+        """The axes of positions that something is reduced over: what is masked there may be of no other sequence."""
+        return frozenset(t.axis for t in self.whole.terms() if isinstance(t, Reduce) and t.axis in self.cases)
+
+    def rows(self, t: Term) -> list[Axis]:
+        """The axes of positions that a value has, if it has sequences as well: its packed form has their tokens in the place of both."""
+        return [a for a in self.cases if a in t.axes] if self.b in t.axes and t not in self.late else []
+
+    # sequences ----------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def lengths(self) -> Term:
+        """How many rows of each sequence count."""
+        return Map("minimum", (Map("maximum", (self.n, Const(0.0))), Const(float(self.s.size))))
+
+    @cached_property
+    def ends(self) -> Term:
+        """Where each sequence ends."""
+        return Scan("isum", self.b, self.lengths)
+
+    @cached_property
+    def begins(self) -> Term:
+        """Where it begins."""
+        return self.ends - self.lengths
+
+    def of(self, a: Axis) -> Term:
+        """The sequence of each token; beyond the last one there is none, and what is read of it is 0."""
+        return self.upto(a, self.ends, Const(1.0))
+
+    def begin(self, a: Axis) -> Term:
+        """Where the sequence of each token begins."""
+        return self.upto(a, self.ends, self.lengths)
+
+    def end(self, a: Axis) -> Term:
+        """Where it ends; beyond the last token, there."""
+        return self.upto(a, self.begins, self.lengths)
+
+    def upto(self, a: Axis, where: Term, what: Term) -> Term:
+        """The sum over the sequences that begin, or end, at each token or before."""
+        there = Map("le", (where, Index(self.tokens[a])))
+        return Reduce("isum", self.b, Map("where", (there, Cast(self.n.dtype, what), Const(0.0))))
+
+    def position(self, a: Axis) -> Term:
+        """The position of each token in its sequence."""
+        return Index(self.tokens[a]) - self.begin(a)
+
+    @cached_property
+    def total(self) -> Term:
+        """How many tokens there are."""
+        return Reduce("isum", self.b, self.lengths)
+
+    def counts(self, a: Axis) -> Term:
+        """Whether there is such a token."""
+        return Map("lt", (Index(self.tokens[a]), self.total))
+
+    def together(self, a: Axis, other: Axis | None) -> Term:
+        """Whether a token of an axis is one of the sequence that a token of another axis is of; or of each sequence."""
+        begin, end = (self.begins, self.ends) if other is None else (self.begin(other), self.end(other))
+        t = Index(self.tokens[a])
+        return Map("and", (Map("le", (begin, t)), Map("lt", (t, end))))
+
+    # values -------------------------------------------------------------------------------------------------------------------------
+
+    def form(self, t: Term) -> Term:
+        """The packed form of a value, once those of its arguments are there."""
+        rows = self.rows(t)
+        if (case := self.case(t)) is not None:
+            return self.counts(case)
+        below = {a for x in t.args for a in self.rows(x)}
+        if isinstance(t, Input) or (isinstance(t, View) and not below):  # what is read under the name of a position is read at tokens
+            return self.read(t, rows)
+        if isinstance(t, Reduce) and t.axis in below:
+            return self.reduced(t)
+        if isinstance(t, View) and below:
+            return self.viewed(t)
+        if isinstance(t, Reduce | Scan | Gather) and below and t.axis in (self.b, *self.cases):
+            raise Unpacked
+        return self.over(t, [self.lifted(x, rows) for x in t.args])
+
+    def over(self, t: Term, args: list[Term]) -> Term:
+        """The same operation on other arguments."""
+        found: Term = t.over(args) if args else t
+        return found
+
+    def case(self, t: Term) -> Axis | None:
+        """The axis whose positions a value compares with the lengths."""
+        return next((a for a, case in self.cases.items() if t is case.condition), None)
+
+    def lifted(self, t: Term, rows: list[Axis]) -> Term:
+        """The packed form of an argument beside others: what is the same for all rows, or for all sequences, is read for each token."""
+        if (mask := self.mask(t, rows)) is not None:
+            return mask
+        if not rows or self.rows(t):
+            return self.made[t]
+        return self.position(t.axis) if isinstance(t, Index) and t.axis in rows else self.read(self.made[t], rows)
+
+    def read(self, t: Term, rows: list[Axis]) -> Term:
+        """A value at sequences and positions, at those of tokens."""
+        found = t
+        for a in rows:
+            if a in t.axes:
+                found = Gather(found, a, self.position(a))
+        return Gather(found, self.b, self.of(rows[0])) if rows and self.b in t.axes else found
+
+    def mask(self, t: Term, rows: list[Axis]) -> Term | None:
+        """What is made of the condition of one axis, beside rows along another one: of these the sequence has to be the same."""
+        own = self.rows(t)
+        others = [r for r in rows if r not in own]
+        if len(own) != 1 or own[0] not in self.summed or not others:
+            return None
+        made: dict[Term, Term] = {}
+        for x in arguments_first([t], lambda x: x.args, lambda x: self.case(x) is not None):
+            if not isinstance(x, Const | Map | Cast):
+                return None
+            made[x] = x.over([made.get(a) or self.together(own[0], others[0]) for a in x.args]) if x.args else x
+        return made.get(t) or self.together(own[0], others[0])
+
+    def reduced(self, t: Reduce) -> Term:
+        """A reduction over positions: over the tokens of the sequence.  Beyond the length there has to be nothing, and so there is of other
+        sequences, or is not looked at.  A sequence without rows has no tokens, and where something is left of it, that has to be nothing
+        whatever the program makes of no rows."""
+        (x,), a = t.args, t.axis
+        others = [r for r in self.rows(x) if r != a]
+        identity = MONOIDS[t.monoid].identity
+        if t.monoid not in IDENTITIES or (self.needed.value if others else self.needed.surely)(x, self.cases[a]) != identity:
+            raise Unpacked
+        inside = self.together(a, others[0] if others else None)
+        nothing = self.needed.value(self.made[x], Case(inside, False)) == identity
+        return Reduce(t.monoid, self.tokens[a], self.made[x] if nothing else Map("where", (inside, self.made[x], Const(identity))))
+
+    def viewed(self, t: View) -> Term:
+        """A view: positions may be called otherwise, and other axes may be anything."""
+        read = t.index.as_axis()
+        if t.axis in self.cases and read in self.cases:
+            return View(self.made[t.args[0]], self.tokens[t.axis], self.tokens[read])
+        if mentioned(t.attrs) & {self.b, *self.cases}:
+            raise Unpacked
+        return self.over(t, [self.made[t.args[0]]])
+
+    def put_back(self, t: Term) -> Term:
+        """A value at positions: each row is that of its token, and beyond the length it is the number that it has there."""
+        rows = self.rows(t)
+        if isinstance(t, Input) or self.case(t) is not None:
+            return t
+        if not rows:
+            return self.made[t]
+        a, *more = rows
+        number = self.needed.value(t, self.cases[a])
+        if more or (number is None and self.cases[a] not in self.needed.unneeded[t]):
+            raise Unpacked
+        found = Gather(self.made[t], self.tokens[a], self.begins + Index(a))
+        return Map("where", (self.cases[a].condition, found, Const(number or 0.0)))
