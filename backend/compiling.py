@@ -141,10 +141,15 @@ def _compiled(
 ) -> Callable[[list[Any]], Any]:  # fmt: skip
     """One graph of AOTAutograd."""
     runner = _Runner(found, remember(kind, written, notes), module, _names(module, names))
-    if runner.static:
+    if runner.static and not runner.asks_data:
         with _disable_current_modes(), tracing(None):
             runner.prepare(runner.examples)
     return runner.call
+
+
+COMPARISONS = frozenset(
+    getattr(getattr(torch.ops.aten, op), kind) for op in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("Tensor", "Scalar")
+)
 
 
 def _known(value: Any) -> bool:
@@ -156,7 +161,8 @@ def _known(value: Any) -> bool:
 
 class _Runner:
     """A graph, and its kernels for the sizes that it was called with: those that an earlier process kept, or planned here.  A ``static``
-    graph has one set of sizes, that of its ``examples``, and is called with no others: Dynamo and AOTAutograd see to it."""
+    graph has one set of sizes, that of its ``examples``, and is called with no others: Dynamo and AOTAutograd see to it.  One that compares
+    integers is planned for those of its first call, which may be lengths."""
 
     def __init__(self, found: Settings, graph: Graph, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
         self.settings, self.graph, self.module, self.names = found, graph, module, names
@@ -165,6 +171,10 @@ class _Runner:
         self._used = [bool(n.users) for n in placeholders]
         self._computed_with = [any(user.op != "output" for user in n.users) for n in placeholders]
         self.static = all(map(_known, self.examples))
+        whole = any(isinstance(x, torch.Tensor) and x.dim() and not (x.is_floating_point() or x.is_complex()) for x in self.examples)
+        self.asks_data = whole and any(
+            n.target in COMPARISONS for n in module.graph.nodes
+        )  # what is compared is looked at in the first call
         self.in_torch = torch.fx.GraphModule(module, followed(module.graph))
         self._symbolic = Later(lambda: None if self.static else capture_symbols(module, names))
         self._read_at: Readable | None = None  # what could be read of it, at the first sizes

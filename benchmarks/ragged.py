@@ -12,12 +12,17 @@ a visible pair, and all.
 import argparse
 import os
 
+import numpy as np
 import torch
 from latency import keep
 from torch.nn.functional import grouped_mm
 
 import eqfuse
 from eqfuse.frontends import TensorSpec
+
+HEADS = 8
+BATCHES = 32, 128
+DATASETS = {"MNLI": (9, 43, 128), "SQuAD": (39, 192, 384), "CoLA": (6, 13, 37)}  # least, mean and longest: table 3 of CoRA's paper
 
 
 def attention(q, k, v, lengths):
@@ -46,12 +51,62 @@ def grouped(x, w, ends):
     return grouped_mm(x, w, offs=ends)
 
 
+def norm(x, scale, shift):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], scale, shift)
+
+
+def encoder(x, lengths, qkv, o, up, down, a, b, c, d):
+    """A layer of a padded batch; rows beyond a length are zero."""
+    batch, rows, width = x.shape
+    inside = torch.arange(rows) < lengths[:, None]
+    q, k, v = (x @ qkv).view(batch, rows, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+    scores = q @ k.transpose(-1, -2) * (width // HEADS) ** -0.5
+    seen = torch.softmax(scores.masked_fill(~inside[:, None, None, :], float("-inf")), -1) @ v
+    y = norm(x + seen.transpose(1, 2).reshape(x.shape) @ o, a, b)
+    return torch.where(inside[..., None], norm(y + torch.relu(y @ up) @ down, c, d), 0.0)
+
+
+def packed_encoder(x, cu, doc, qkv, o, up, down, a, b, c, d):
+    """The same of rows that somebody has packed."""
+    rows, width = x.shape
+    j = torch.arange(rows)
+    inside = (cu[doc][:, None] <= j) & (j < cu[doc + 1][:, None])
+    q, k, v = (x @ qkv).view(rows, 3, HEADS, width // HEADS).permute(1, 2, 0, 3)
+    scores = q @ k.transpose(-1, -2) * (width // HEADS) ** -0.5
+    seen = torch.softmax(scores.masked_fill(~inside, float("-inf")), -1) @ v
+    y = norm(x + seen.transpose(0, 1).reshape(x.shape) @ o, a, b)
+    return norm(y + torch.relu(y @ up) @ down, c, d)
+
+
 def half(*shape):
     return torch.zeros(*shape, dtype=torch.float16)
 
 
 def drawn(batch, longest, seed=0):
     return torch.randint(1, longest, (batch,), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))
+
+
+def lengths_like(batch, least, mean, longest):
+    """Lengths with these figures: drawn from a beta distribution, the least and the longest among them."""
+    share = (mean - least) / (longest - least)
+    found = np.round(least + np.random.default_rng(0).beta(2 * share, 2 * (1 - share), batch) * (longest - least)).astype(np.int32)
+    found[:2] = longest, least
+    return torch.from_numpy(found)
+
+
+def encoders():
+    """The layer of CoRA's evaluation (its section 7.2) with lengths like those of some of its data sets."""
+    width, hidden = HEADS * 64, 2048
+    weights = half(width, 3 * width), half(width, width), half(width, hidden), half(hidden, width), *(half(width) for _ in range(4))
+    for name, figures in DATASETS.items():
+        for batch in BATCHES:
+            n = lengths_like(batch, *figures).long()
+            rows = int(n.sum())
+            needed = 2 * rows * (4 * width**2 + 2 * width * hidden) + 4 * int((n**2).sum()) * width
+            cu, doc = torch.cat([torch.zeros(1, dtype=torch.int64), n.cumsum(0)]), torch.repeat_interleave(torch.arange(batch), n)
+            said = f"encoder layer, lengths like {name}'s, batch {batch}"
+            yield f"{said}, padded", (encoder, (half(batch, figures[2], width), n.int(), *weights), needed)
+            yield f"{said}, packed by the user", (packed_encoder, (half(rows, width), cu, doc, *weights), needed)
 
 
 def programs():
@@ -76,6 +131,7 @@ def programs():
         "grouped product, 4096x512 by 8x512x512": (
             grouped, (half(4096, 512).bfloat16(), half(8, 512, 512).bfloat16(), ends), 2 * 4096 * 512 * 512,
         ),
+        **dict(encoders()),
     }  # fmt: skip
 
 

@@ -111,6 +111,8 @@ def launchable(counts: Counts, fitted: Fit, target: Target, share: float = 1.0) 
 def _fit_core(counts: Counts, target: Target) -> Fit:
     """Tiles are arrays in memory: no register limits them, and what the nearest caches do not hold is slower.  They must fit the last."""
     held = math.ceil(counts.native.held)
+    if counts.native.several:
+        return Fit(1, 1, held, 0, "it reduces over lanes of several axes, of which there is no C", "lanes")
     over = held - target.l2_bytes
     if over > 0:
         return Fit(1, 1, held, 0, f"its tiles need {over} bytes more than the last cache has", "cache", over)

@@ -7,7 +7,7 @@ know; what its placeholders stand for it does not say, so each is an argument, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +17,10 @@ from torch.utils import _pytree as pytree
 from ..errors import EqFuseError, TraceError
 from .capture import Captured, Source, decomposed, size_traced
 from .places import PLACE, place_of_node
-from .spec import TensorSpec
+from .spec import TensorSpec, sample_of
 from .symbolic import Symbolic, symbolic_of
+
+SAMPLE = "sample"  # where a placeholder keeps what integers its example has
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,9 @@ def flat_graph(graph: torch.fx.Graph, outputs: Sequence[torch.fx.Node], name: st
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     graph.output(tuple(outputs))
     sources = {n: Source("argument", k, n.name) for k, n in enumerate(placeholders)}
-    leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride())) for v in (n.meta["val"] for n in placeholders)]
+    leaves = [
+        TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride()), sample=n.meta.get(SAMPLE)) for n in placeholders for v in (n.meta["val"],)
+    ]
     names = ["out"] if len(outputs) == 1 else [n.name for n in outputs]
     captured = _captured(graph, sources, outputs, names, leaves, {})
     return FlatGraph(captured, torch.fx.GraphModule(torch.nn.Module(), followed(graph)), name)
@@ -96,11 +100,15 @@ def without_data(values: Sequence[Any]) -> list[Any]:
 
 def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Sequence[str]) -> Captured:
     """The graph of a module of ATen ops, decomposed as ours are.  ``values``: what its placeholders are, tensors (of which shapes, types,
-    strides and devices are used) or numbers, which become part of the graph; ``names``: what they are called.
+    strides, devices and samples are used) or numbers, which become part of the graph; ``names``: what they are called.
 
     Raises what tracing finds wrong: :class:`~eqfuse.errors.TraceError` and its like.
     """
-    return _capture(module, without_data(values), names)
+    found = replace(_capture(module, without_data(values), names), leaves=tuple(map(leaf, values)))
+    for n, source in found.sources.items():
+        known = found.leaves[source.key] if source.kind == "argument" else None  # type: ignore[index]
+        n.meta[SAMPLE] = known.sample if isinstance(known, TensorSpec) else None  # for the pieces that are cut out of it
+    return found
 
 
 def capture_symbols(module: torch.fx.GraphModule, names: Sequence[str]) -> Symbolic | None:
@@ -152,7 +160,7 @@ def leaf(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     shape, strides = (tuple(map(size_traced, ns)) for ns in (value.shape, value.stride()))
-    return TensorSpec(shape, value.dtype, strides, str(value.device))
+    return TensorSpec(shape, value.dtype, strides, str(value.device), sample_of(value))
 
 
 def in_order_of(x: Any, model: Any) -> Any:

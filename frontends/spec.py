@@ -76,7 +76,7 @@ def spec_of(x: Any) -> TensorSpec | None:
             )
         if x.layout != torch.strided:
             raise TraceError(f"a {x.layout} tensor has no strides", cure="pass a dense tensor: .to_dense()")
-        return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device), _sample(x))
+        return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device), sample_of(x))
     try:
         shape, dtype = tuple(int(n) for n in x.shape), x.dtype
     except Exception:  # whatever it is, it is not like a tensor
@@ -84,7 +84,7 @@ def spec_of(x: Any) -> TensorSpec | None:
     return TensorSpec(shape, torch_dtype(dtype))
 
 
-def _sample(x: torch.Tensor) -> Sample | None:
+def sample_of(x: torch.Tensor) -> Sample | None:
     """What integers a tensor has, where they may be lengths or offsets."""
     whole = not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool)
     if not whole or type(x) is not torch.Tensor or x.device.type == "meta":

@@ -88,6 +88,7 @@ class Work:
     scattered: tuple[tuple[float, float], ...]  # elements that a loop finds far apart, and bytes of a cache between two uses of a line
     special: Mapping[str, float]  # elements by function
     loops: float  # rows that begin
+    several: bool = False  # it reduces over lanes of several axes, which C does not: it goes over rows along one axis
 
 
 class Native:
@@ -126,6 +127,7 @@ class Native:
         return Work(
             programs, tuple(self.products), tuple(self.streams), sum(self.arrays.values()), self.array_bytes, self.vector, self.extrema,
             tuple(self.scattered), self.special, self.loops,
+            any(isinstance(s, Reduce | Scan) and len(s.dim.axes) > 1 for s in self.program.statements()),
         )  # fmt: skip
 
     def _elements(self, dims: tuple[Dim, ...]) -> float:

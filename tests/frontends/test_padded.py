@@ -205,7 +205,7 @@ def test_without_an_example_every_row_may_count():
 
 def test_a_packed_plan_is_right_at_other_lengths_and_sizes():
     g = torch.Generator().manual_seed(3)
-    w, v = torch.randn(128, 512, generator=g), torch.randn(512, 128, generator=g)
+    w, v = torch.randn(128, 512, generator=g) / 11, torch.randn(512, 128, generator=g) / 22
     x = torch.randn(16, 128, 128, generator=g)
     c = eqfuse.optimize(perceptron, (x, short_lengths(16), w, v), target="cpu", time_budget=2.0)
     assert c.plan.rewritten == ("packed_rows",)
@@ -213,3 +213,16 @@ def test_a_packed_plan_is_right_at_other_lengths_and_sizes():
         torch.testing.assert_close(c(x, n.int(), w, v), perceptron(x, n, w, v), rtol=1e-4, atol=1e-4)
     y, n = torch.randn(5, 37, 128, generator=g), torch.tensor([0, 37, 36, 1, 9], dtype=torch.int32)
     torch.testing.assert_close(c(y, n, w, v), perceptron(y, n, w, v), rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_of_torch_compile_is_planned_for_the_lengths_of_its_first_call(nothing_compiled):
+    g = torch.Generator().manual_seed(3)
+    w, v = torch.randn(128, 512, generator=g) / 11, torch.randn(512, 128, generator=g) / 22
+    compiled = torch.compile(perceptron, backend="eqfuse", options={"target": "cpu", "time_budget": 2.0})
+    with torch.no_grad():
+        for shape, n in (((16, 128, 128), short_lengths(16)), ((16, 77, 128), short_lengths(16).flip(0)), ((9, 55, 128), torch.arange(9))):
+            x = torch.randn(*shape, generator=g)
+            torch.testing.assert_close(compiled(x, n, w, v), perceptron(x, n, w, v), rtol=1e-4, atol=1e-4)
+    first, *_ = (plan for graph in eqfuse.report().graphs for plan in graph.plans)
+    assert "packed_rows" in str(first)
+    assert not any(graph.library for graph in eqfuse.report().graphs)
