@@ -107,13 +107,18 @@ class Needed:
         """Sums of what is made of several values, of which not all have all axes."""
         return [t for t in self.terms if isinstance(t, Reduce) and t.monoid == "sum" and _combines(t.args[0])]
 
+    @cached_property
+    def _products(self) -> frozenset[Term]:
+        return frozenset(self.products)
+
     def far(self, t: Term) -> list[Case]:
-        """The cases in which a value is not needed by what other reductions make of it.  Where it is masked itself nothing is gained."""
+        """The cases in which a value is not needed by what other products make of it.  Where no product stands between it and its mask, the
+        kernel that makes it may have that mask (:mod:`eqfuse.tiles.skipping`), and nothing is gained."""
         return [case for case, far in self.unneeded[t].items() if far and case.axes < t.axes]
 
     @cached_property
     def unneeded(self) -> Mapping[Term, Mapping[Case, bool]]:
-        """For each value the cases in which it may be any number, and whether some reduction stands between it and what ignores it."""
+        """For each value the cases in which it may be any number, and whether a product stands between it and what ignores it."""
         found: dict[Term, dict[Case, bool]] = {}
         outputs = {o.term for o in self.program.outputs}
         for t in reversed(self.terms):
@@ -128,14 +133,14 @@ class Needed:
             return self._through_view(u, cases)
         if isinstance(u, Gather | Scan):
             moved = mentioned(u.attrs) | (u.args[1].axes if isinstance(u, Gather) else frozenset())
-            return {c: True for c in cases if not c.axes & moved}
+            return {c: far for c, far in cases.items() if not c.axes & moved}
         if isinstance(u, Reduce):
-            return dict.fromkeys(cases, True)
+            return dict.fromkeys(cases, True) if u in self._products else dict(cases)
         found = dict(cases)
         if isinstance(u, Map):
             for c in self.cases:
                 if c not in found and c.axes <= t.axes and self._applied(u, c, without=t) is not None:
-                    found[c] = not all(_only_asks(a) for a in u.args if a is not t)
+                    found[c] = False
         return found
 
     @staticmethod
@@ -193,11 +198,6 @@ def _asks_data(t: Term) -> bool:
     if not (isinstance(t, Map) and t.op in COMPARISONS) or any(a.dtype is not None and a.dtype.is_float for a in t.args):
         return False
     return any(isinstance(x, Input) for x in postorder(t))
-
-
-def _only_asks(t: Term) -> bool:
-    """Whether a value is made of conditions and numbers alone, as masks are."""
-    return not any(isinstance(x, Input) and x.dtype.is_float for x in postorder(t))
 
 
 def _finite(t: Term) -> bool:

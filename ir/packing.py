@@ -78,8 +78,16 @@ class _Packing:
         """All of it.  Raises :class:`Unpacked` where rows beyond the lengths count."""
         for t in self.whole.terms():
             self.made[t] = self.over(t, [self.put_back(x) for x in t.args]) if t in self.late else self.form(t)
+            if t in self.products and len(rows := self.rows(t)) == 1:  # of what is no token there is no product
+                self.made[t] = Map("where", (self.counts(rows[0]), self.made[t], Const(0.0)))
         outputs = tuple(replace(o, term=self.put_back(o.term)) for o in self.whole.outputs)
         return replace(self.whole.over(self.made), outputs=outputs)
+
+    @cached_property
+    def products(self) -> frozenset[Term]:
+        """The products that are not masked yet (:func:`~.needed.masked`)."""
+        there = {t.args[1] for t in self.whole.terms() if isinstance(t, Map) and t.op == "where" and self.case(t.args[0]) is not None}
+        return frozenset(self.needed.products) - there
 
     @cached_property
     def late(self) -> frozenset[Term]:

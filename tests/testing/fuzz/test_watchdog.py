@@ -58,10 +58,9 @@ def test_waiting_takes_no_processor_time_and_ends_too(monkeypatch):
     assert "in waiting" in finding.message
 
 
-def test_a_program_that_cannot_be_drawn_is_a_finding(monkeypatch):
-    monkeypatch.setattr(whole_path, "draw_program", endless)
+def test_a_program_that_cannot_be_drawn_is_a_finding():
     tally = Tally()
-    one(3, tally, limit=0.3)
+    one(3, tally, limit=0.3, draw=endless)
     (finding,) = tally.findings
     assert (finding.stage, finding.program) == ("draw", None)
     assert "in endless" in str(finding)
