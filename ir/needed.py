@@ -8,7 +8,7 @@ values of an attention whose weights are zero beyond a length::
 So a mask that the user wrote once stands at every product, wherever programs are cut.  What is needed is not looked up by operation but
 executed, with a condition known to be false (or true): where an operation then gives a number whatever one of its arguments is, that
 argument is not needed.  As for masked tiles, this is about finite numbers: 0 times an infinite element, of which the program makes NaN,
-is zero here.
+is zero here; and one zero is as good as the other, whatever their signs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from . import ops
+from .dtypes import DType, cast, castable
 from .index import Axis
 from .monoids import MONOIDS
 from .nodes import mentioned, renamed
@@ -174,9 +175,11 @@ class Needed:
             return t.value
         if isinstance(t, Map):
             return self._applied(t, case)
-        if isinstance(t, Cast | Reduce | View):
+        if isinstance(t, Cast):
+            return _cast(self._values[t.args[0], case], t.to)
+        if isinstance(t, Reduce | View):
             x = self._values[t.args[0], case]
-            if mentioned(t.attrs) & case.axes or (isinstance(t, Cast) and t.to.is_float and x is not None and x not in (0.0, 1.0)):
+            if mentioned(t.attrs) & case.axes:
                 return None
             return x if not isinstance(t, Reduce) or MONOIDS[t.monoid].copies == "one" or (x == 0 and t.monoid in ("sum", "isum")) else None
         return None
@@ -191,6 +194,13 @@ class Needed:
             with np.errstate(all="ignore"):
                 return float(ops.apply(t.op, *map(np.asarray, known)))
         return next((ABSORBING[t.op, x] for x in known if (t.op, x) in ABSORBING), None)
+
+
+def _cast(x: float | None, to: DType) -> float | None:
+    """A number in another type; ``None`` where torch does not say what it is, and where a float may be rounded."""
+    if x is None or x in (0.0, 1.0):
+        return x
+    return None if to.is_float or not castable(np.asarray(x), to) else float(cast(np.asarray(x), to))
 
 
 def _asks_data(t: Term) -> bool:

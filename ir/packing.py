@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from .dtypes import DType, int32, int64
 from .index import Axis
 from .monoids import MONOIDS
 from .needed import Case, Needed
@@ -46,25 +47,26 @@ def packed(program: Program) -> Program | None:
     return None
 
 
-def _beyond(c: Term) -> tuple[Axis, Axis, Term] | None:
-    """The sequences, the positions and the lengths of ``s < n[b]``, however it is written."""
+def _beyond(c: Term) -> tuple[Axis, Axis, Term, bool] | None:
+    """The sequences, the positions and the lengths of ``s < n[b]``, however it is written; last, whether row ``n[b]`` counts as well."""
     if not isinstance(c, Map) or c.op not in ("lt", "gt", "le", "ge"):
         return None
     s, n = c.args if c.op in ("lt", "le") else c.args[::-1]
     if not isinstance(s, Index) or len(n.axes) != 1 or s.axis in n.axes or n.dtype is None or n.dtype.kind != "int":
         return None
-    return next(iter(n.axes)), s.axis, n + 1 if c.op in ("le", "ge") else n
+    return next(iter(n.axes)), s.axis, n, c.op in ("le", "ge")
 
 
 class _Packing:
     """The packed form by one kind of lengths.  ``tokens``: of an axis of positions that of its tokens."""
 
-    def __init__(self, program: Program, needed: Needed, b: Axis, s: Axis, n: Term) -> None:
-        self.whole, self.needed, self.b, self.s, self.n = program, needed, b, s, n
+    def __init__(self, program: Program, needed: Needed, b: Axis, s: Axis, n: Term, through: bool) -> None:
+        self.whole, self.needed, self.b, self.s = program, needed, b, s
+        self.n, self.through = n, through
         self.cases: dict[Axis, Case] = {}  # by the axis of positions
         for case in needed.cases:
             found = None if case.truth else _beyond(case.condition)
-            if found is not None and found[0] == b and found[2] is n and found[1].size == s.size:
+            if found is not None and (found[0], *found[2:]) == (b, n, through) and found[1].size == s.size:
                 self.cases[found[1]] = case
         taken, last = {a.name for a in program.every_axis}, max(a.rank for a in program.every_axis)
         self.tokens: dict[Axis, Axis] = {}
@@ -114,9 +116,17 @@ class _Packing:
     # sequences ----------------------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def counted(self) -> DType:
+        """A type that has the number of all tokens; that of the lengths may not."""
+        kind = self.n.dtype
+        return kind if kind is not None and kind.largest >= max(int32.largest, self.b.size * self.s.size) else int64
+
+    @cached_property
     def lengths(self) -> Term:
-        """How many rows of each sequence count."""
-        return Map("minimum", (Map("maximum", (self.n, Const(0.0))), Const(float(self.s.size))))
+        """How many rows of each sequence count.  The last row is cut before it is counted: one more may be no number of its type."""
+        least, n = -float(self.through), self.n if self.n.dtype == self.counted else Cast(self.counted, self.n)
+        cut = Map("minimum", (Map("maximum", (n, Const(0.0 + least))), Const(self.s.size + least)))
+        return cut + 1 if self.through else cut
 
     @cached_property
     def ends(self) -> Term:
@@ -143,7 +153,7 @@ class _Packing:
     def upto(self, a: Axis, where: Term, what: Term) -> Term:
         """The sum over the sequences that begin, or end, at each token or before."""
         there = Map("le", (where, Index(self.tokens[a])))
-        return Reduce("isum", self.b, Map("where", (there, Cast(self.n.dtype, what), Const(0.0))))
+        return Reduce("isum", self.b, Map("where", (there, Cast(self.counted, what), Const(0.0))))
 
     def position(self, a: Axis) -> Term:
         """The position of each token in its sequence."""
@@ -172,7 +182,7 @@ class _Packing:
         if (case := self.case(t)) is not None:
             return self.counts(case)
         below = {a for x in t.args for a in self.rows(x)}
-        if isinstance(t, Input) or (isinstance(t, View) and not below):  # what is read under the name of a position is read at tokens
+        if isinstance(t, Input) or (isinstance(t, View | Scan) and not below):  # where it gets positions it is read at tokens
             return self.read(t, rows)
         if isinstance(t, Reduce) and t.axis in below:
             return self.reduced(t)
@@ -224,7 +234,7 @@ class _Packing:
         """A reduction over positions: over the tokens of the sequence.  Beyond the length there has to be nothing, and so there is of other
         sequences, or is not looked at.  A sequence without rows has no tokens, and where something is left of it, that has to be nothing
         whatever the program makes of no rows."""
-        (x,), a = t.args, t.axis
+        x, a = t.args[0], t.axis
         others = [r for r in self.rows(x) if r != a]
         identity = MONOIDS[t.monoid].identity
         if t.monoid not in IDENTITIES or (self.needed.value if others else self.needed.surely)(x, self.cases[a]) != identity:

@@ -80,12 +80,34 @@ def everywhere(x, n, w, v):
     return norm(x + attention(x, n, w[:, :D]) @ v[:D])
 
 
-PADDED = [perceptron, encoder, two_layers, pooled, additive, upto, largest]
+def through(x, n, w, v):
+    """The row at the length counts as well."""
+    return torch.where((torch.arange(x.shape[1]) <= n[:, None])[..., None], torch.relu(x @ w) @ v, 0.0)
+
+
+def whole_numbers(x, n, w, v):
+    """What is known of padded rows is rounded: -3.7 becomes -3, and 300 is 44 in eight bits."""
+    y = torch.where(inside(x, n)[..., None], torch.relu(x @ w) @ v, -3.7).clamp(-1e6, 1e6).long()
+    return y + torch.where(inside(x, n)[..., None], y, 300).to(torch.uint8).long()
+
+
+def scanned(x, n, w, v):
+    """Positions come from a scan of what has none."""
+    weights = torch.exp(n.clamp(0, S).double() * 0.1)[:, None].expand(len(n), x.shape[1]).cumsum(1)
+    return torch.where(inside(x, n)[..., None], torch.relu((x + weights[..., None]) @ w) @ v, 0.0).sum(1) @ w
+
+
+PADDED = [perceptron, encoder, two_layers, pooled, additive, upto, largest, through, whole_numbers, scanned]
 
 
 def running(x, n, w, v):
     """What is before a row is no matter of the row alone."""
     return torch.where(inside(x, n)[..., None], (torch.relu(x @ w) @ v).cumsum(1) @ w @ v, 0.0)
+
+
+def farthest(x, n, w, v):
+    """The position of the largest one is computed with."""
+    return (torch.relu(x @ w) @ v).masked_fill(~inside(x, n)[..., None], -INF).argmax(1).double() @ w
 
 
 def across(x, n, w, v):
@@ -132,6 +154,14 @@ def test_masked_and_packed_programs_are_equal(f, lengths):
     torch.testing.assert_close(computed(program(f, exact=True), args), f(*args), rtol=1e-9, atol=1e-9, equal_nan=True)
 
 
+@pytest.mark.parametrize("f", [perceptron, through])
+def test_lengths_at_the_ends_of_int64(f):
+    args = drawn([2**63 - 1, -(2**63), 2**62, 2], dtype=torch.int64)
+    p = packing.packed(trace(f, args, {}, name=f.__name__).program)
+    assert p is not None
+    torch.testing.assert_close(computed(p, args), f(*args), rtol=1e-9, atol=1e-9)
+
+
 def masks(p: Program) -> list[Map]:
     """The products of a program that are zero where a condition fails."""
     return [t for t in p.terms() if isinstance(t, Map) and t.op == "where" and isinstance(t.args[1], Reduce) and t.args[2] is Const(0.0)]
@@ -152,7 +182,7 @@ def test_what_counts_everywhere_is_masked_nowhere():
     assert not masks(f)
 
 
-@pytest.mark.parametrize("f", [everywhere, running, across])
+@pytest.mark.parametrize("f", [everywhere, running, across, farthest])
 def test_no_packed_form(f):
     assert packing.packed(program(f)) is None
 
@@ -201,6 +231,17 @@ def test_it_is_planned_where_an_example_says_that_it_is_cheaper():
 def test_without_an_example_every_row_may_count():
     args = half(128, 128, 512), TensorSpec((128,), torch.int32), half(512, 2048), half(2048, 512)
     assert not eqfuse.optimize(perceptron, args, target="h200", time_budget=2.0).plan.rewritten
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_tokens_are_counted_in_a_type_that_has_their_number(dtype):
+    g = torch.Generator().manual_seed(3)
+    x, w, v = (torch.randn(*shape, generator=g) for shape in ((16, 128, 128), (128, 512), (512, 128)))
+    n = short_lengths(16).clamp(max=127).to(dtype)
+    c = eqfuse.optimize(through, (x, n, w, v), target="cpu", time_budget=2.0)
+    assert c.plan.rewritten == ("packed_rows",)
+    for lengths in (n, n.flip(0), torch.full_like(n, torch.iinfo(dtype).max)):
+        torch.testing.assert_close(c(x, lengths, w, v), through(x, lengths, w, v), rtol=1e-4, atol=1e-3)
 
 
 def test_a_packed_plan_is_right_at_other_lengths_and_sizes():
