@@ -192,7 +192,9 @@ class Needed:
         known = [x for x in args if x is not None]
         if len(known) == len(args):
             with np.errstate(all="ignore"):
-                return float(ops.apply(t.op, *map(np.asarray, known)))
+                found = float(ops.apply(t.op, *map(np.asarray, known)))
+            whole = t.dtype is not None and t.dtype.kind == "int"  # of large ones float64 loses digits, and int64 wraps
+            return found if not whole or abs(found) < 2.0**53 else None
         return next((ABSORBING[t.op, x] for x in known if (t.op, x) in ABSORBING), None)
 
 

@@ -97,6 +97,14 @@ def scanned(x, n, w, v):
     return torch.where(inside(x, n)[..., None], torch.relu((x + weights[..., None]) @ w) @ v, 0.0).sum(1) @ w
 
 
+def large_numbers(x, n, w, v):
+    """What is known of padded rows has more digits than float64, or wraps around."""
+    i = torch.where(inside(x, n), x.sum(-1).long(), 2**53) + 1
+    k = torch.where(inside(x, n), x.sum(-1).long(), 2**40) * 2**40
+    y = torch.where((i - 2**53 == 1)[..., None], torch.relu(x @ w) @ v, 0.0)
+    return y + torch.where((k == 0)[..., None], torch.tanh(x @ w) @ v, 0.0)
+
+
 PADDED = [perceptron, encoder, two_layers, pooled, additive, upto, largest, through, whole_numbers, scanned]
 
 
@@ -160,6 +168,11 @@ def test_lengths_at_the_ends_of_int64(f):
     p = packing.packed(trace(f, args, {}, name=f.__name__).program)
     assert p is not None
     torch.testing.assert_close(computed(p, args), f(*args), rtol=1e-9, atol=1e-9)
+
+
+def test_large_numbers_are_not_known():
+    args = drawn([3, 6, 0, 9])
+    torch.testing.assert_close(computed(program(large_numbers), args), large_numbers(*args), rtol=1e-9, atol=1e-9)
 
 
 def masks(p: Program) -> list[Map]:
