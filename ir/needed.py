@@ -189,6 +189,8 @@ class Needed:
         args = [None if a is without else self.value(a, case) for a in t.args]
         if t.op == "where" and args[0] is not None:
             return args[1] if args[0] else args[2]
+        if t.op == "where" and args[1] is not None and args[1] == args[2]:
+            return args[1]
         known = [x for x in args if x is not None]
         if len(known) == len(args):
             with np.errstate(all="ignore"):

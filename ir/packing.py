@@ -35,6 +35,7 @@ class Unpacked(Exception):
 
 def packed(program: Program) -> Program | None:
     """The packed form of a program; ``None`` if it has none, or if nothing in it is worth one."""
+    program = _one_way(program)
     needed = Needed(program)
     for case in needed.cases:
         found = None if case.truth else _beyond(case.condition)
@@ -47,14 +48,33 @@ def packed(program: Program) -> Program | None:
     return None
 
 
+TURNED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
+OTHERWISE = {"ge": "lt", "gt": "le"}
+
+
+def _one_way(program: Program) -> Program:
+    """The program with ``s < n`` and ``s <= n`` for all comparisons of positions: what ``s >= n`` says is ``not s < n``, of integers."""
+    new: dict[Term, Term] = {}
+    for t in program.terms():
+        made = t.over([new[a] for a in t.args]) if t.args else t
+        if isinstance(made, Map) and made.op in TURNED and all(a.dtype is not None and a.dtype.kind == "int" for a in made.args):
+            op, (s, n) = made.op, made.args
+            if isinstance(n, Index) and not isinstance(s, Index):
+                op, s, n = TURNED[op], n, s
+            if isinstance(s, Index):
+                made = Map("not", (Map(OTHERWISE[op], (s, n)),)) if op in OTHERWISE else Map(op, (s, n))
+        new[t] = made
+    return program.over(new)
+
+
 def _beyond(c: Term) -> tuple[Axis, Axis, Term, bool] | None:
-    """The sequences, the positions and the lengths of ``s < n[b]``, however it is written; last, whether row ``n[b]`` counts as well."""
-    if not isinstance(c, Map) or c.op not in ("lt", "gt", "le", "ge"):
+    """The sequences, the positions and the lengths of ``s < n[b]``; last, whether row ``n[b]`` counts as well."""
+    if not isinstance(c, Map) or c.op not in ("lt", "le"):
         return None
-    s, n = c.args if c.op in ("lt", "le") else c.args[::-1]
+    s, n = c.args
     if not isinstance(s, Index) or len(n.axes) != 1 or s.axis in n.axes or n.dtype is None or n.dtype.kind != "int":
         return None
-    return next(iter(n.axes)), s.axis, n, c.op in ("le", "ge")
+    return next(iter(n.axes)), s.axis, n, c.op == "le"
 
 
 class _Packing:

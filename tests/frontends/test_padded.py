@@ -105,7 +105,15 @@ def large_numbers(x, n, w, v):
     return y + torch.where((k == 0)[..., None], torch.tanh(x @ w) @ v, 0.0)
 
 
-PADDED = [perceptron, encoder, two_layers, pooled, additive, upto, largest, through, whole_numbers, scanned]
+def padding(x, n, w, v):
+    """The mask of what does not count, and the same condition the other way around."""
+    pad = torch.arange(x.shape[1]) >= n[:, None]
+    y = (x @ w @ v).masked_fill(pad[..., None], 0.0)
+    scores = (y @ y.transpose(1, 2)).masked_fill((n[:, None] <= torch.arange(x.shape[1]))[:, None, :], -INF)
+    return (torch.softmax(scores, -1) @ y @ w).masked_fill(pad[..., None], 0.0)
+
+
+PADDED = [perceptron, encoder, two_layers, pooled, additive, upto, largest, through, whole_numbers, scanned, padding]
 
 
 def running(x, n, w, v):
