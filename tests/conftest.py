@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what follows
 
@@ -25,6 +26,8 @@ os.environ["EQFUSE_SPEC"] = "1"
 os.environ["EQFUSE_TARGET"] = "h200"  # what is planned without saying for what is the same on every machine
 os.environ["EQFUSE_CACHE"] = "modules"  # what is tested is planned; what was compiled is not compiled again
 os.environ["EQFUSE_TARGETS"] = os.devnull  # for no machine in particular
+settings.register_profile("eqfuse", suppress_health_check=[HealthCheck.too_slow])  # which a clock decides
+settings.load_profile("eqfuse")
 wanted = True
 sharing = Sharing()
 

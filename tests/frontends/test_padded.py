@@ -6,6 +6,7 @@ Programs are written as people write them, and compared with eager code at other
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -137,8 +138,16 @@ def drawn(lengths, dtype=torch.int32):
     return x, torch.tensor(lengths, dtype=dtype), w, v
 
 
+@cache
 def program(f, exact=False) -> Program:
     return trace(f, drawn([3, 6, 0, 9]), {}, name=f.__name__, exact=exact).program
+
+
+@cache
+def packed(f) -> Program:
+    found = packing.packed(program(f))
+    assert found is not None
+    return found
 
 
 def computed(p: Program, args):
@@ -159,8 +168,7 @@ def test_masked_and_packed_programs_are_equal(f, lengths):
     expected = f(*args)
     if f is additive:  # a sequence of no rows: zero times NaN is zero where nobody needs it, unless licence="exact"
         expected = torch.where(args[1][:, None, None] > 0, expected, 0.0)
-    known = trace(f, drawn([3, 6, 0, 9]), {}, name=f.__name__).program
-    forms = {"masked": known, "packed": packing.packed(known)}
+    forms = {"masked": program(f), "packed": packed(f)}
     for name, p in forms.items():
         p.check()
         found = computed(p, args)
