@@ -99,13 +99,13 @@ class Needed:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Both truths of the conditions on integers that are data, and of those that are data; none of a program that has too many."""
+        """Conditions on data, each with both truths: comparisons of integers, and truth values.  None if there are too many."""
         found = [t for t in self.terms if t.axes and (isinstance(t, Input) and t.dtype.name == "bool" or _asks_data(t))]
         return [Case(t, truth) for t in found for truth in (False, True)] if len(found) <= MOST else []
 
     @cached_property
     def products(self) -> list[Term]:
-        """Sums of what is made of several values, of which not all have all axes."""
+        """Sums of products whose factors all lack some axis: matrix products and their like."""
         return [t for t in self.terms if isinstance(t, Reduce) and t.monoid == "sum" and _combines(t.args[0])]
 
     @cached_property
@@ -113,8 +113,8 @@ class Needed:
         return frozenset(self.products)
 
     def far(self, t: Term) -> list[Case]:
-        """The cases in which a value is not needed by what other products make of it.  Where no product stands between it and its mask, the
-        kernel that makes it may have that mask (:mod:`eqfuse.tiles.skipping`), and nothing is gained."""
+        """The cases in which a value is not needed and a product stands between it and the mask.  Without one, the kernel of the value can
+        have the mask itself (:mod:`eqfuse.tiles.skipping`), and another one gains nothing."""
         return [case for case, far in self.unneeded[t].items() if far and case.axes < t.axes]
 
     @cached_property
@@ -162,7 +162,7 @@ class Needed:
         return self._values[t, case]
 
     def surely(self, t: Term, case: Case) -> float | None:
-        """The same, whatever other values are: not zero times what may be infinite or NaN."""
+        """The number of :meth:`value`, if it does not rest on 0 times a value that may be infinite or NaN; else ``None``."""
         number = self.value(t, case)
         while isinstance(t, Map) and t.op == "where" and (chosen := self.value(t.args[0], case)) is not None:
             t = t.args[1 if chosen else 2]

@@ -78,7 +78,8 @@ def _beyond(c: Term) -> tuple[Axis, Axis, Term, bool] | None:
 
 
 class _Packing:
-    """The packed form by one kind of lengths.  ``tokens``: of an axis of positions that of its tokens."""
+    """The packed form for one condition ``s < n[b]``; with ``through``, for ``s <= n[b]``.  Positions may have several axes (of queries
+    and of keys); ``tokens`` maps each of them to the axis of tokens that takes its place."""
 
     def __init__(self, program: Program, needed: Needed, b: Axis, s: Axis, n: Term, through: bool) -> None:
         self.whole, self.needed, self.b, self.s = program, needed, b, s
@@ -113,7 +114,7 @@ class _Packing:
 
     @cached_property
     def late(self) -> frozenset[Term]:
-        """What comes after all products, from the first reductions on: it goes over rows that are put back."""
+        """The values after the last product, from the first reduction on.  They keep positions: their arguments are put back before."""
         products, before = set(self.needed.products), set[Term]()
         for t in reversed(self.whole.terms()):
             if t in products or t in before:
@@ -126,48 +127,49 @@ class _Packing:
 
     @cached_property
     def summed(self) -> frozenset[Axis]:
-        """The axes of positions that something is reduced over: what is masked there may be of no other sequence."""
+        """The axes of positions that something is reduced over.  Over tokens, such a reduction would meet those of other sequences."""
         return frozenset(t.axis for t in self.whole.terms() if isinstance(t, Reduce) and t.axis in self.cases)
 
     def rows(self, t: Term) -> list[Axis]:
-        """The axes of positions that a value has, if it has sequences as well: its packed form has their tokens in the place of both."""
+        """The axes of positions of a value that also has the axis of sequences.  Its packed form has tokens in the place of both."""
         return [a for a in self.cases if a in t.axes] if self.b in t.axes and t not in self.late else []
 
     # sequences ----------------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def counted(self) -> DType:
-        """A type that has the number of all tokens; that of the lengths may not."""
+        """An integer type in which all tokens can be counted.  The type of the lengths may be too small: int8, uint8."""
         kind = self.n.dtype
         return kind if kind is not None and kind.largest >= max(int32.largest, self.b.size * self.s.size) else int64
 
     @cached_property
     def lengths(self) -> Term:
-        """How many rows of each sequence count.  The last row is cut before it is counted: one more may be no number of its type."""
+        """How many rows of each sequence count, between 0 and the length of the axis.  For ``s <= n[b]`` that is ``n[b] + 1``, which is cut
+        before 1 is added: ``n[b]`` may be the largest number of its type."""
         least, n = -float(self.through), self.n if self.n.dtype == self.counted else Cast(self.counted, self.n)
         cut = Map("minimum", (Map("maximum", (n, Const(0.0 + least))), Const(self.s.size + least)))
         return cut + 1 if self.through else cut
 
     @cached_property
     def ends(self) -> Term:
-        """Where each sequence ends."""
+        """The token after the last one of each sequence."""
         return Scan("isum", self.b, self.lengths)
 
     @cached_property
     def begins(self) -> Term:
-        """Where it begins."""
+        """The first token of each sequence."""
         return self.ends - self.lengths
 
     def of(self, a: Axis) -> Term:
-        """The sequence of each token; beyond the last one there is none, and what is read of it is 0."""
+        """The sequence of each token.  Beyond the last token that is no sequence, and a gather there reads 0."""
         return self.upto(a, self.ends, Const(1.0))
 
     def begin(self, a: Axis) -> Term:
-        """Where the sequence of each token begins."""
+        """The first token of the sequence of each token."""
         return self.upto(a, self.ends, self.lengths)
 
     def end(self, a: Axis) -> Term:
-        """Where it ends; beyond the last token, there."""
+        """The token after the last one of the sequence of each token.  Beyond the last token, first and last are equal: no token."""
         return self.upto(a, self.begins, self.lengths)
 
     def upto(self, a: Axis, where: Term, what: Term) -> Term:
@@ -185,11 +187,11 @@ class _Packing:
         return Reduce("isum", self.b, self.lengths)
 
     def counts(self, a: Axis) -> Term:
-        """Whether there is such a token."""
+        """Whether a position on the axis of tokens is one of the tokens, or lies beyond the last one."""
         return Map("lt", (Index(self.tokens[a]), self.total))
 
     def together(self, a: Axis, other: Axis | None) -> Term:
-        """Whether a token of an axis is one of the sequence that a token of another axis is of; or of each sequence."""
+        """Whether tokens of two axes are of the same sequence; without another axis, whether a token is of each of the sequences."""
         begin, end = (self.begins, self.ends) if other is None else (self.begin(other), self.end(other))
         t = Index(self.tokens[a])
         return Map("and", (Map("le", (begin, t)), Map("lt", (t, end))))
@@ -218,11 +220,11 @@ class _Packing:
         return found
 
     def case(self, t: Term) -> Axis | None:
-        """The axis whose positions a value compares with the lengths."""
+        """The axis of positions, if a value is their comparison with the lengths."""
         return next((a for a, case in self.cases.items() if t is case.condition), None)
 
     def lifted(self, t: Term, rows: list[Axis]) -> Term:
-        """The packed form of an argument beside others: what is the same for all rows, or for all sequences, is read for each token."""
+        """An argument beside others with tokens: a value of sequences alone, or of positions alone, is read for each token."""
         if (mask := self.mask(t, rows)) is not None:
             return mask
         if not rows or self.rows(t):
@@ -230,7 +232,7 @@ class _Packing:
         return self.position(t.axis) if isinstance(t, Index) and t.axis in rows else self.read(self.made[t], rows)
 
     def read(self, t: Term, rows: list[Axis]) -> Term:
-        """A value at sequences and positions, at those of tokens."""
+        """A padded value, read at the sequence and the position of each token."""
         found = t
         for a in rows:
             if a in t.axes:
@@ -238,7 +240,7 @@ class _Packing:
         return Gather(found, self.b, self.of(rows[0])) if rows and self.b in t.axes else found
 
     def mask(self, t: Term, rows: list[Axis]) -> Term | None:
-        """What is made of the condition of one axis, beside rows along another one: of these the sequence has to be the same."""
+        """The packed form of a mask of keys beside queries: it lets a token see those of its sequence.  ``None`` for another value."""
         own = self.rows(t)
         others = [r for r in rows if r not in own]
         if len(own) != 1 or own[0] not in self.summed or not others:
@@ -251,9 +253,9 @@ class _Packing:
         return made.get(t) or self.together(own[0], others[0])
 
     def reduced(self, t: Reduce) -> Term:
-        """A reduction over positions: over the tokens of the sequence.  Beyond the length there has to be nothing, and so there is of other
-        sequences, or is not looked at.  A sequence without rows has no tokens, and where something is left of it, that has to be nothing
-        whatever the program makes of no rows."""
+        """A reduction over positions, as one over the tokens of the sequence.  What the program reduces beyond the length has to be the
+        identity of the monoid, for no token stands for it.  Where the result has a number for each sequence, an empty one included, that is
+        asked whatever is infinite or NaN: an empty sequence has no token that could say."""
         x, a = t.args[0], t.axis
         others = [r for r in self.rows(x) if r != a]
         identity = MONOIDS[t.monoid].identity
@@ -264,7 +266,7 @@ class _Packing:
         return Reduce(t.monoid, self.tokens[a], self.made[x] if nothing else Map("where", (inside, self.made[x], Const(identity))))
 
     def viewed(self, t: View) -> Term:
-        """A view: positions may be called otherwise, and other axes may be anything."""
+        """A view.  It may rename positions, as keys are rows read under another name, and do anything to other axes."""
         read = t.index.as_axis()
         if t.axis in self.cases and read in self.cases:
             return View(self.made[t.args[0]], self.tokens[t.axis], self.tokens[read])
@@ -273,7 +275,8 @@ class _Packing:
         return self.over(t, [self.made[t.args[0]]])
 
     def put_back(self, t: Term) -> Term:
-        """A value at positions: each row is that of its token, and beyond the length it is the number that it has there."""
+        """A value with tokens, as one with positions: each row is read at its token.  Beyond the length stands the number that the program
+        has there, or 0 if nobody needs it."""
         rows = self.rows(t)
         if isinstance(t, Input) or self.case(t) is not None:
             return t
