@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import torch
 
     from .frontends import Traced
+    from .nested import Nested
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
     from .runtime.estimates import KernelEstimate
@@ -113,7 +114,7 @@ def optimize(
     return Compiled(form_of(request))
 
 
-def form_of(request: Request, model: Any = None) -> Whole | Composite:
+def form_of(request: Request, model: Any = None) -> Whole | Composite | Nested:
     """What is planned for a request that was checked.  ``model``: that of another function, whose plan serves if the program is the
     same."""
     from .frontends import Read, read
@@ -122,6 +123,10 @@ def form_of(request: Request, model: Any = None) -> Whole | Composite:
         from .distributed import Across
 
         return Across(request)
+    if _nested(request):
+        from .nested import Nested
+
+        return Nested(request, form_of, model)
     if request.training:
         from .training import Trained
 
@@ -165,6 +170,14 @@ def _across_devices(request: Request) -> bool:
     from .distributed.arguments import across_devices
 
     return across_devices(request.fn, request.args, request.kwargs)
+
+
+def _nested(request: Request) -> bool:
+    """Whether nested tensors are among the arguments."""
+    from .frontends.convention import flattened
+    from .frontends.spec import is_nested
+
+    return any(map(is_nested, flattened(request.args or (), request.kwargs or {})[0]))
 
 
 class Whole(Executable):
@@ -225,11 +238,11 @@ class Whole(Executable):
 
         return kept(self._variants, layouts, made)
 
-    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite:
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite | Nested:
         """This program for arguments of another shape or type; found once for each."""
         return kept(self._variants, self.traced.key(args, kwargs), lambda: self._serving(args, kwargs))
 
-    def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite:
+    def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable | Composite | Nested:
         request = self.planned.request.on(args, kwargs)
         traced = None if request.accuracy_factor is not None else self.traced.at(args, kwargs)
         if traced is not None:
@@ -267,7 +280,7 @@ class Whole(Executable):
         """Why the plan is what it is."""
         return self.planned.explain(costs=costs)
 
-    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int) -> AccuracyReport:
+    def errors(self, args: Sequence[Any], kwargs: Mapping[str, Any], runner: str, orders: int = 0) -> AccuracyReport:
         """Errors against float64."""
         from .runtime.accuracy import measure
 
@@ -301,15 +314,16 @@ class Compiled(Copied):
     """A compiled program.  Call it like the function it came from.
 
     ``form`` says how it is planned: as one (:class:`Whole`), in pieces around what torch runs (:class:`eqfuse.steps.Stepped`), both passes
-    of a training step (:class:`eqfuse.training.Trained`), or across devices (:class:`eqfuse.distributed.Across`).  What a form has beside,
+    of a training step (:class:`eqfuse.training.Trained`), across devices (:class:`eqfuse.distributed.Across`), or any of these of the dense
+    parts of nested tensors (:class:`eqfuse.nested.Nested`).  What a form has beside,
     as the values that a training step saves, is an attribute here, too.
     """
 
-    def __init__(self, form: Whole | Composite) -> None:
+    def __init__(self, form: Whole | Composite | Nested) -> None:
         self.__dict__["form"] = form
 
     @cached_property
-    def form(self) -> Whole | Composite:
+    def form(self) -> Whole | Composite | Nested:
         """How it is planned; of a copy, when this is first asked for."""
         return form_of(*self._waiting)
 

@@ -23,7 +23,7 @@ from .frontends.capture import Source
 from .frontends.convention import flattened
 from .frontends.joint import Joint, trace_joint
 from .frontends.results import taken_apart
-from .frontends.spec import spec_of, value_key
+from .frontends.spec import on_no_device, spec_of, value_key
 from .ir.reference import evaluate
 from .ir.sameness import same_program
 from .planning import Planned, Request, equal_programs
@@ -78,7 +78,7 @@ class Trained(Composite):
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
         known = isinstance(model, Trained) and self._like(model)
         self._plans: _Plans = model._plans if known else self._planned(request)
-        args, kwargs = pytree.tree_map(_on_no_device, (request.args, request.kwargs))
+        args, kwargs = pytree.tree_map(on_no_device, (request.args, request.kwargs))
         self.request = replace(request.without_data(), args=args, kwargs=kwargs)
 
     def _like(self, model: Trained) -> bool:
@@ -263,13 +263,6 @@ class Trained(Composite):
 def held(fn: Any) -> dict[str, torch.Tensor]:
     """The parameters and buffers of a module by name; a function holds none."""
     return {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
-
-
-def _on_no_device(x: Any) -> Any:
-    """A tensor without its data, and whether a gradient of it is wanted; anything else is itself."""
-    if not isinstance(x, torch.Tensor):
-        return x
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta", requires_grad=x.requires_grad)
 
 
 def _kind(x: Any) -> object:

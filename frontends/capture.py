@@ -21,10 +21,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch._C import _functorch as functorch
+from torch.nn.utils import stateless
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -36,6 +38,9 @@ from .definitions import COMPOSITES, DECOMPOSITIONS
 from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_node
 from .recorded import record
 from .spec import TensorSpec, spec_of
+from .surroundings import not_by_fx
+
+DETACHED = "detached"  # in a node's "custom" metadata: the user says that it has no gradient
 
 
 class _Flat(CalledFunction):
@@ -271,6 +276,8 @@ def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exporte
 
 
 def _exported(call: Call, *, symbolic: bool) -> Exported:
+    if hasattr(call.obj, "symbols"):  # see .nested
+        return _below_autograd(call, call.obj.symbols if symbolic else [()] * len(call.leaves))
     in_spec, names, leaves, module = call.in_spec, call.names, call.leaves, call.module
     with told_as_errors(), torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         fake = call.arguments(call.device)
@@ -289,6 +296,85 @@ def _exported(call: Call, *, symbolic: bool) -> Exported:
         with kept_whole():
             program = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
     return Exported(program, names, in_spec, leaves, seen.among(program.constants))
+
+
+def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
+    """The same of a function that makes nested tensors, which ``torch.export`` does not follow: ``make_fx`` does, where autograd has done
+    its part.  ``symbols``: the dimensions of each flat argument that are symbols."""
+    from torch.export.graph_signature import InputKind, OutputKind
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    module, env = call.module, ShapeEnv()
+    parameters = dict(module.named_parameters())
+    held = {**parameters, **dict(module.named_buffers())}
+    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
+
+    def fake(x: torch.Tensor, name: str, varying: Sequence[int], device: torch.device) -> torch.Tensor:
+        kinds = [DimDynamic.DYNAMIC if d in varying else DimDynamic.STATIC for d in range(x.dim())]
+        source = torch._dynamo.source.ConstantSource(name)
+        context = StatelessSymbolicContext(kinds)
+        sizes, strides, _ = env.create_symbolic_sizes_strides_storage_offset(x, source, symbolic_context=context)
+        with mode:
+            return torch.empty_strided(sizes, strides, dtype=x.dtype, device=device)
+
+    found: list[Any] = []
+
+    def run(own: Sequence[torch.Tensor], given: Sequence[Any]) -> list[Any]:
+        args, kwargs = pytree.tree_unflatten(given, call.in_spec)
+        here = stateless._reparametrize_module(module, dict(zip(held, own, strict=True)), tie_weights=True, stack_weights=True)
+        with here, not_by_fx():
+            found[:] = pytree.tree_flatten(module(*args, **kwargs))
+        results: list[Any] = found[0]
+        return results
+
+    seen = _Watch()
+    with told_as_errors(), torch.fx.traceback.preserve_node_meta(), torch.no_grad(), mode:
+        own = [fake(t, name, (), t.device) for name, t in held.items()]
+        flat = zip(call.arguments(torch.device("meta")), call.names, symbols, strict=True)
+        given = [fake(x, name, dims, call.device) if isinstance(x, torch.Tensor) else x for x, name, dims in flat]
+        with seen:
+            made = make_fx(run)(own, given)
+    nodes = [n for n in made.graph.nodes if n.op == "placeholder"]
+    for n, value in zip(nodes, (*own, *given), strict=True):
+        n.meta["val"] = value
+    for n in [n for n in made.graph.nodes if n.target is torch.ops.aten.detach.default and not (n.meta.get("custom") or {}).get(DETACHED)]:
+        n.replace_all_uses_with(n.args[0])  # a nested tensor hides its values from autograd, which does see to them
+        made.graph.erase_node(n)
+    constants = lifted(made.graph)
+    made.recompile()
+    kinds = [
+        *((InputKind.PARAMETER if name in parameters else InputKind.BUFFER, name) for name in held),
+        *((InputKind.USER_INPUT, None) for _ in given),
+        *((InputKind.CONSTANT_TENSOR, n.name) for n in constants),
+    ]
+    program = SimpleNamespace(
+        graph=made.graph, graph_module=made, state_dict=held, constants={n.name: t for n, t in constants.items()},
+        graph_signature=SimpleNamespace(
+            input_specs=[SimpleNamespace(kind=kind, target=target) for kind, target in kinds],
+            output_specs=[SimpleNamespace(kind=OutputKind.USER_OUTPUT)] * len(found[0]),
+        ),
+        call_spec=SimpleNamespace(out_spec=found[1]),
+    )  # fmt: skip
+    return Exported(program, call.names, call.in_spec, call.leaves, seen.among(program.constants))
+
+
+def lifted(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.Tensor]:
+    """Tensors that a graph has as attributes become placeholders, after the others."""
+    found: dict[torch.fx.Node, torch.Tensor] = {}
+    module = graph.owning_module
+    last = next((n for n in reversed(list(graph.nodes)) if n.op == "placeholder"), None)
+    for n in list(graph.nodes):
+        value = getattr(module, n.target, None) if n.op == "get_attr" else None
+        if not isinstance(value, torch.Tensor):
+            continue
+        with graph.inserting_after(last) if last is not None else graph.inserting_before(next(iter(graph.nodes))):
+            last = new = graph.placeholder(str(n.target).lstrip("_"))
+        new.meta = {**n.meta, "val": n.meta.get("val", value)}
+        n.replace_all_uses_with(new)
+        graph.erase_node(n)
+        found[new] = value
+    return found
 
 
 class _Watch(TorchFunctionMode):
@@ -313,7 +399,8 @@ class _Watch(TorchFunctionMode):
         if isinstance(f, types.MethodWrapperType):  # an attribute is read
             return f(*args, **(kwargs or {}))
         where = place_of_call(capture.__code__)
-        with torch.fx.traceback.annotate({PLACE: where}) if where else nullcontext():
+        said = ({PLACE: where} if where else {}) | ({DETACHED: True} if f is torch.Tensor.detach else {})
+        with torch.fx.traceback.annotate(said) if said else nullcontext():
             return f(*args, **(kwargs or {}))
 
     def among(self, constants: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -503,6 +590,8 @@ _DATA = "a Python value, branch or shape depends on the data of a tensor"
 _NO_BRANCH = "choose with torch.where instead of if or a boolean index, and keep values as tensors (no .item())"
 _MUST_RETURN = "the function is run once, on tensors without data: call it on tensors of these shapes yourself, and correct what raises"
 _DEVICES = re.compile(r"same device|device propagation|found two different devices|on different devices", re.IGNORECASE)
+_RAGGED = re.compile(r"\bj(\d+)\b.*\bj(?!\1\b)\d+\b")  # torch's names for the lengths of rows of two nested tensors
+_SAME_ROWS = "rows are the same where offsets are one tensor: torch.nested.nested_tensor_from_jagged(y.values(), x.offsets())"
 _BRANCH = re.compile(r"data-dependent|DataDependent|Could not guard|_local_scalar_dense|\.item\(\)|Eq\(u\d", re.IGNORECASE)
 
 
@@ -552,6 +641,8 @@ class told_as_errors:  # noqa: N801 - reads as a statement
             raise TraceError(_DATA, where=where, cure=_NO_BRANCH) from error
         if _DEVICES.search(text):
             raise DeviceError(first, where=where, cure="move all tensors to one device with .to(device)") from error
+        if isinstance(error, RuntimeError) and _RAGGED.search(first):
+            raise ShapeError(first, where=where, cure=_SAME_ROWS) from error
         if isinstance(error, RuntimeError | IndexError | ValueError) and _SHAPES.search(text):
             raise ShapeError(first, where=where, cure="check the shapes of the arguments at this line") from error
         raise TraceError(f"the function could not be traced: {type(error).__name__}: {first}", where=where, cure=_MUST_RETURN) from error

@@ -313,8 +313,8 @@ def jagged_to_padded(values: Tensor, offsets: Sequence[Tensor], most: Sequence[i
     return torch.where(_like_rows(there, rows), rows, padding)
 
 
-def padded_to_jagged(dense: Tensor, offsets: Sequence[Tensor], total: int | None = None) -> Any:
-    """The rows of a padded tensor without padding, one after the other."""
+def padded_to_jagged(dense: Tensor, offsets: Sequence[Tensor], total: int | None = None, *, cut: bool = False) -> Any:
+    """The rows of a padded tensor without padding, one after the other.  ``cut``: rows that it does not have are zeros."""
     if len(offsets) != 1 or total is None:
         return NotImplemented
     cu = offsets[0]
@@ -322,7 +322,11 @@ def padded_to_jagged(dense: Tensor, offsets: Sequence[Tensor], total: int | None
         return dense.new_zeros((total, *dense.shape[2:]))
     row = _sequence_of(cu[1:-1], total)
     at = torch.arange(total, device=cu.device) - cu.index_select(0, row)
-    return dense[row, at.clamp(min=0)]
+    if not cut:
+        return dense[row, at.clamp(min=0)]
+    there = (at >= 0) & (at < dense.shape[1]) & (torch.arange(total, device=cu.device) < cu[-1])
+    found = dense[row, at.clamp(0, dense.shape[1] - 1)]
+    return torch.where(_like_rows(there, found), found, 0.0)
 
 
 _SEGMENTS: dict[str, float] = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}

@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import EqFuseError, TraceError
-from .capture import Captured, Source, decomposed, size_traced
+from .capture import Captured, Source, decomposed, lifted, size_traced
 from .places import PLACE, place_of_node
 from .spec import TensorSpec, sample_of
 from .symbolic import Symbolic, symbolic_of
@@ -133,7 +133,7 @@ def _capture(module: torch.fx.GraphModule, values: Sequence[Any], names: Sequenc
     graph, nodes, refused = decomposed(module, values, as_promised)
     given = _unique(names, ())
     sources = {n: Source("argument", i, given[i]) for i, n in nodes.items()}
-    constants = _lifted(graph)
+    constants = lifted(graph)
     held_names = _unique([n.name for n in constants], given)
     sources |= {n: Source("constant", name, name) for n, name in zip(constants, held_names, strict=True)}
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
@@ -187,21 +187,3 @@ def dense_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]
             return None
         step *= shape[d]
     return (*dims, *(d for d, n in enumerate(shape) if n == 1))
-
-
-def _lifted(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.Tensor]:
-    """Tensors that a graph has as attributes become placeholders, after the others."""
-    found: dict[torch.fx.Node, torch.Tensor] = {}
-    module = graph.owning_module
-    last = next((n for n in reversed(list(graph.nodes)) if n.op == "placeholder"), None)
-    for n in list(graph.nodes):
-        value = getattr(module, n.target, None) if n.op == "get_attr" else None
-        if not isinstance(value, torch.Tensor):
-            continue
-        with graph.inserting_after(last) if last is not None else graph.inserting_before(next(iter(graph.nodes))):
-            last = new = graph.placeholder(str(n.target).lstrip("_"))
-        new.meta = {**n.meta, "val": n.meta.get("val", value)}
-        n.replace_all_uses_with(new)
-        graph.erase_node(n)
-        found[new] = value
-    return found

@@ -26,6 +26,7 @@ import torch
 from torch._C import _functorch as functorch
 from torch.fx import Graph, Node
 from torch.fx import traceback as graph_trace
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.utils import stateless
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -213,6 +214,8 @@ class _Recorder(TorchDispatchMode):
     # operators --------------------------------------------------------------------------------------------------------------------------
     def __torch_dispatch__(self, op: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if NestedTensor in kinds:  # which calls operators on its parts
+            return NotImplemented
         if self._inside:
             return self._run(op, args, kwargs)
         with torch._C.DisableTorchFunction():

@@ -65,7 +65,7 @@ def spec_of(x: Any) -> TensorSpec | None:
         if x.is_nested:
             raise TraceError(
                 "the rows of a nested tensor have lengths of their own",
-                cure="pass x.to_padded_tensor(0.0) and the lengths, or x.values() and x.offsets(): docs/ragged.md",
+                cure="pass a nested tensor of layout=torch.jagged, or x.to_padded_tensor(0.0) and the lengths: docs/ragged.md",
             )
         if x.is_quantized:
             raise TraceError("a quantized tensor holds integers and a scale of its own", cure="pass x.dequantize()")
@@ -82,6 +82,20 @@ def spec_of(x: Any) -> TensorSpec | None:
     except Exception:  # whatever it is, it is not like a tensor
         return None
     return TensorSpec(shape, torch_dtype(dtype))
+
+
+def is_nested(x: Any) -> bool:
+    """Whether a value is a nested tensor that consists of values and offsets."""
+    return isinstance(x, torch.Tensor) and x.layout == torch.jagged
+
+
+def on_no_device(x: Any) -> Any:
+    """A tensor without its data, and whether a gradient of it is wanted; anything else is itself."""
+    if is_nested(x):
+        return x.detach().to("meta").requires_grad_(x.requires_grad)
+    if not isinstance(x, torch.Tensor):
+        return x
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta", requires_grad=x.requires_grad)
 
 
 def sample_of(x: torch.Tensor) -> Sample | None:

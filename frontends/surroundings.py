@@ -109,3 +109,14 @@ def exporting() -> Iterator[None]:
         yield
     finally:
         compiler._is_compiling_flag, compiler._is_exporting_flag = flags
+
+
+@contextmanager
+def not_by_fx() -> Iterator[None]:
+    """Where torch does not say that it traces a graph: it makes no nested tensors then."""
+    module: Any = torch.fx._symbolic_trace
+    flag, module._is_fx_tracing_flag = module._is_fx_tracing_flag, False
+    try:
+        yield
+    finally:
+        module._is_fx_tracing_flag = flag

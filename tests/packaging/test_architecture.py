@@ -29,7 +29,7 @@ LAYERS = (
     "testing",
 )
 FACE = (
-    "declare", "library", "planning", "ranges", "distributed", "pages", "steps", "training", "compiled", "prices", "backend", "__init__", "cli",
+    "declare", "library", "planning", "ranges", "distributed", "pages", "steps", "training", "nested", "compiled", "prices", "backend", "__init__", "cli",
     "__main__",
 )  # fmt: skip
 PACKAGES = (*LAYERS[2:], "frontends", "planning", "distributed", "pages", "steps", "backend", "cli")
