@@ -18,6 +18,8 @@ from .naming import function_name
 from .places import place_of_function
 from .spec import ANYWHERE, TensorSpec, spec_of
 
+SYMBOLS = "eqfuse_symbols"  # an attribute of functions that make nested tensors: which dimensions of each flat argument may be symbols
+
 
 @dataclass(frozen=True)
 class Source:

@@ -32,7 +32,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
-from .calls import Call, CalledFunction, Captured, Source, call_of, identifier, named, result_names, unique
+from .calls import SYMBOLS, Call, CalledFunction, Captured, Source, call_of, identifier, named, result_names, unique
 from .combines import associative, kept_whole
 from .definitions import COMPOSITES, DECOMPOSITIONS
 from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_node
@@ -276,8 +276,8 @@ def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exporte
 
 
 def _exported(call: Call, *, symbolic: bool) -> Exported:
-    if hasattr(call.obj, "symbols"):  # see .nested
-        return _below_autograd(call, call.obj.symbols if symbolic else [()] * len(call.leaves))
+    if (symbols := getattr(call.obj, SYMBOLS, None)) is not None:
+        return _below_autograd(call, symbols if symbolic else [()] * len(call.leaves))
     in_spec, names, leaves, module = call.in_spec, call.names, call.leaves, call.module
     with told_as_errors(), torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         fake = call.arguments(call.device)
@@ -329,7 +329,7 @@ def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
         return results
 
     seen = _Watch()
-    with told_as_errors(), torch.fx.traceback.preserve_node_meta(), torch.no_grad(), mode:
+    with told_as_errors(), torch.fx.traceback.preserve_node_meta(), torch.enable_grad(), mode:
         own = [fake(t, name, (), t.device) for name, t in held.items()]
         flat = zip(call.arguments(torch.device("meta")), call.names, symbols, strict=True)
         given = [fake(x, name, dims, call.device) if isinstance(x, torch.Tensor) else x for x, name, dims in flat]
@@ -338,9 +338,7 @@ def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
     nodes = [n for n in made.graph.nodes if n.op == "placeholder"]
     for n, value in zip(nodes, (*own, *given), strict=True):
         n.meta["val"] = value
-    for n in [n for n in made.graph.nodes if n.target is torch.ops.aten.detach.default and not (n.meta.get("custom") or {}).get(DETACHED)]:
-        n.replace_all_uses_with(n.args[0])  # a nested tensor hides its values from autograd, which does see to them
-        made.graph.erase_node(n)
+    _detach(made.graph)
     constants = lifted(made.graph)
     made.recompile()
     kinds = [
@@ -357,6 +355,22 @@ def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
         call_spec=SimpleNamespace(out_spec=found[1]),
     )  # fmt: skip
     return Exported(program, call.names, call.in_spec, call.leaves, seen.among(program.constants))
+
+
+def _detach(graph: torch.fx.Graph) -> None:
+    """Have a graph say which values have no gradient: those of which the user says so.  Nested tensors hide their parts from autograd in
+    the same way, which knows of them nonetheless."""
+    detach = torch.ops.aten.detach.default
+    for n in list(graph.nodes):
+        by_user = (n.meta.get("custom") or {}).get(DETACHED)
+        if n.target is detach and not by_user:
+            n.replace_all_uses_with(n.args[0])
+            graph.erase_node(n)
+        elif n.target is not detach and by_user and isinstance(n.meta.get("val"), torch.Tensor):
+            with graph.inserting_after(n):
+                new = graph.call_function(detach, (n,))
+            new.meta = dict(n.meta)
+            n.replace_all_uses_with(new, delete_user_cb=lambda user, new=new: user is not new)
 
 
 def lifted(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.Tensor]:
@@ -396,10 +410,10 @@ class _Watch(TorchFunctionMode):
             own = type(t) in (torch.Tensor, torch.nn.Parameter) and not functorch.is_functorch_wrapped_tensor(t)
             if own and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
                 self._seen[id(t)] = t
-        if isinstance(f, types.MethodWrapperType):  # an attribute is read
-            return f(*args, **(kwargs or {}))
-        where = place_of_call(capture.__code__)
-        said = ({PLACE: where} if where else {}) | ({DETACHED: True} if f is torch.Tensor.detach else {})
+        read = f.__self__ if isinstance(f, types.MethodWrapperType) else None  # an attribute
+        where = None if read else place_of_call(capture.__code__)
+        detached = f is torch.Tensor.detach or read is torch.Tensor.data or not torch.is_grad_enabled()
+        said = ({PLACE: where} if where else {}) | ({DETACHED: True} if detached else {})
         with torch.fx.traceback.annotate(said) if said else nullcontext():
             return f(*args, **(kwargs or {}))
 

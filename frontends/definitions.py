@@ -329,6 +329,11 @@ def padded_to_jagged(dense: Tensor, offsets: Sequence[Tensor], total: int | None
     return torch.where(_like_rows(there, found), found, 0.0)
 
 
+def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
+    """Nothing where nobody trains: so it is called for nested tensors."""
+    return NotImplemented if train is not False and p else (x.clone(), torch.ones_like(x, dtype=torch.bool))
+
+
 _SEGMENTS: dict[str, float] = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}
 
 
@@ -459,6 +464,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.isin.Tensor_Tensor: isin,
     aten._jagged_to_padded_dense_forward.default: jagged_to_padded,
     aten._padded_dense_to_jagged_forward.default: padded_to_jagged,
+    aten.native_dropout.default: native_dropout,
     aten.segment_reduce.default: segment_reduce,
     aten._segment_reduce_backward.default: segment_reduce_backward,
     aten.repeat_interleave.Tensor: repeats,

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
-from .calls import CalledFunction
+from .calls import SYMBOLS, CalledFunction
 from .capture import attention_by_definition
 from .naming import function_name
 from .spec import is_nested
@@ -105,8 +105,8 @@ def dense_function(fn: Any, call: Opened, spec: Any) -> Any:
     """A function of nested tensors as one of the dense tensors of a call, with :class:`Rows` for nested results; of a module, a module with
     its parameters and its mode.
 
-    ``symbols`` of it: which dimensions of the dense tensors may be symbols.  Values have them where rows are: torch multiplies lengths of
-    rows with no other symbol.
+    It says which dimensions of the dense tensors may be symbols.  Values have them where rows are: torch multiplies lengths of rows with no
+    other symbol.
     """
     is_module = isinstance(fn, torch.nn.Module)
     called = fn if is_module else CalledFunction(fn).f
@@ -126,16 +126,15 @@ def dense_function(fn: Any, call: Opened, spec: Any) -> Any:
     rows = {p.values: (p.ragged - 1,) for p in nested} | {p.offsets + k: (0,) for p in nested for k in (0, 1)}
     symbols = [rows.get(k, tuple(range(x.dim())) if isinstance(x, torch.Tensor) else ()) for k, x in enumerate(call.dense)]
     named = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in call.names]
-    about = {"__wrapped__": fn.forward if is_module else fn, "__signature__": inspect.Signature(named), "symbols": symbols}
-    vars(forward).update(about)
+    wrapped = fn.forward if is_module else fn
+    vars(forward).update({"__wrapped__": wrapped, "__signature__": inspect.Signature(named), SYMBOLS: symbols})
     if not is_module:
         forward.__name__ = function_name(fn)
         return forward
-    kind = type(type(fn).__name__, (torch.nn.Module,), {"training": property(lambda _: fn.training)})
-    made: torch.nn.Module = object.__new__(kind)
-    shared = {k: v for k, v in vars(fn).items() if k != "training"}  # parameters, buffers and modules are in dicts
-    hooks = {k: type(v)() for k, v in shared.items() if k.startswith(("_forward", "_backward")) and isinstance(v, dict)}
-    vars(made).update({**shared, **hooks, "forward": forward, "symbols": symbols})
+    hooks = (k for k, v in vars(fn).items() if k.startswith(("_forward", "_backward")) and isinstance(v, dict))
+    own = {"forward": property(lambda _: forward), SYMBOLS: symbols, **{k: property(lambda _: {}) for k in hooks}}
+    made: torch.nn.Module = object.__new__(type(type(fn).__name__, (torch.nn.Module,), own))
+    object.__setattr__(made, "__dict__", vars(fn))  # what either is assigned both have; hooks are called for what is nested
     return made
 
 

@@ -48,7 +48,7 @@ def check(found, want, x=None, tolerance=1e-5):
 
 
 LINEAR = torch.nn.Linear(16, 24)
-BIAS = randn(16)
+BIAS, MATRIX = randn(16), randn(16, 8)
 FUNCTIONS = {
     "elementwise": lambda x: torch.relu(x) * 2.0 + x,
     "a linear layer": LINEAR,
@@ -176,13 +176,27 @@ def test_a_module_keeps_its_names_mode_and_hooks():
     m.register_forward_hook(lambda _, args, out: seen.append((args[0].is_nested, out.is_nested)))
     x = nested(*LENGTHS)
     c = optimized(m, (x,))
-    assert c.inputs[3:] == ("_0_weight", "_0_bias") or {"weight", "bias"} <= {n.rpartition("_")[2] for n in c.inputs}
+    assert c.inputs[3:] == ("x0_weight", "x0_bias")
     assert set(seen) == {(True, True)}
     check(c(x), m(x), x)
     m[0].weight = torch.nn.Parameter(randn(8, 16))
     check(c(x), m(x), x)
     m.train()
     assert not torch.equal(c(x).values(), c(x).values())
+
+
+@torch.no_grad()
+def test_what_a_module_assigns_while_it_is_traced_is_as_before():
+    class Counting(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return torch.relu(x)
+
+    m = Counting()
+    optimized(m, (nested(*LENGTHS),))
+    assert m.calls == 0
 
 
 @in_c
@@ -192,7 +206,8 @@ def test_copies_and_saved_modules(tmp_path):
     c = optimized(LINEAR, (x,))
     for other in (copy.deepcopy(c), pickle.loads(pickle.dumps(c)), c.replan("h200")):
         check(other(x), LINEAR(x), x)
-    check(c.at(nested(2, 2)).simulate(x := nested(2, 2)), LINEAR(x), x)
+    small = nested(2, 2)
+    check(c.at(small).simulate(small), LINEAR(small), small)
     (found,) = load(c.save(tmp_path / "linear.py").read_text()).run(*c.bind((x,), {}).values())
     torch.testing.assert_close(found, LINEAR(x).values(), rtol=1e-5, atol=1e-5)
     assert list(c.bind((x,), {})) == ["input_values", "input_offsets", "input_longest", "weight", "bias"]
@@ -247,6 +262,11 @@ def test_attention_to_other_rows():
         torch.testing.assert_close(have.float(), functional.scaled_dot_product_attention(a, b, b), rtol=1e-4, atol=1e-5)
 
 
+def doubled(x):
+    with torch.no_grad():
+        return x * 2.0
+
+
 GRADIENTS = {
     "elementwise": (FUNCTIONS["elementwise"], FUNCTIONS["elementwise"]),
     "a linear layer": (LINEAR, LINEAR),
@@ -254,6 +274,9 @@ GRADIENTS = {
     "mean of rows": (lambda x: x.mean(1), lambda x: x.mean(0, keepdim=True)),
     "softmax of rows": (FUNCTIONS["softmax of rows"], lambda x: torch.softmax(x, 0)),
     "detached": (lambda x: torch.exp(x) * x.detach(), lambda x: torch.exp(x) * x.detach()),
+    "without a gradient": (lambda x: torch.exp(x) * doubled(x), lambda x: torch.exp(x) * doubled(x)),
+    "its data": (lambda x: torch.exp(x) * torch.tanh(x).data, lambda x: torch.exp(x) * torch.tanh(x).data),
+    "a product of matrices": (lambda x: x @ MATRIX, lambda x: x @ MATRIX),
     "attention": (ATTENTION, ATTENTION),
 }
 
