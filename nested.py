@@ -69,8 +69,8 @@ class Nested:
 
     # running --------------------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments.  Inside of transforms of ``torch.func``, and where a gradient is wanted that was not planned
-        for, the original function runs in torch."""
+        """Run on the device of the arguments.  In graphs of ``torch.compile``, in transforms of ``torch.func``, and for a gradient that was
+        not planned for, the original function runs in torch."""
         if torch.compiler.is_compiling() or transformed() or (not self.request.training and self._learns(args, kwargs)):
             return self.fn(*args, **kwargs)
         return self._run(lambda form: form, args, kwargs)

@@ -301,6 +301,7 @@ def _exported(call: Call, *, symbolic: bool) -> Exported:
 def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
     """The same of a function that makes nested tensors, which ``torch.export`` does not follow: ``make_fx`` does, where autograd has done
     its part.  ``symbols``: the dimensions of each flat argument that are symbols."""
+    from torch._dynamo.source import ConstantSource
     from torch.export.graph_signature import InputKind, OutputKind
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -312,9 +313,8 @@ def _below_autograd(call: Call, symbols: Sequence[Sequence[int]]) -> Exported:
 
     def fake(x: torch.Tensor, name: str, varying: Sequence[int], device: torch.device) -> torch.Tensor:
         kinds = [DimDynamic.DYNAMIC if d in varying else DimDynamic.STATIC for d in range(x.dim())]
-        source = torch._dynamo.source.ConstantSource(name)
         context = StatelessSymbolicContext(kinds)
-        sizes, strides, _ = env.create_symbolic_sizes_strides_storage_offset(x, source, symbolic_context=context)
+        sizes, strides, _ = env.create_symbolic_sizes_strides_storage_offset(x, ConstantSource(name), symbolic_context=context)
         with mode:
             return torch.empty_strided(sizes, strides, dtype=x.dtype, device=device)
 

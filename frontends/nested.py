@@ -110,16 +110,15 @@ def dense_function(fn: Any, call: Opened, spec: Any) -> Any:
     """
     is_module = isinstance(fn, torch.nn.Module)
     called = fn if is_module else CalledFunction(fn).f
-    nested = [p for p in call.places if isinstance(p, Place)]
+    places = call.places
+    nested = [p for p in places if isinstance(p, Place)]
 
     def forward(*dense: Any) -> Any:
-        tensors = [x for x in dense if isinstance(x, torch.Tensor)]
-        followed = any(isinstance(x, torch._subclasses.FakeTensor) or x.is_meta for x in tensors)
-        for k in call.owners if followed else ():
-            _numbered(dense[k], k)
-        flat = [_argument(p, dense) for p in call.places]
-        args, kwargs = pytree.tree_unflatten(flat, spec)
-        with _ByDefinition() if followed or not tensors[0].is_cuda else nullcontext():
+        for p in nested:
+            _numbered(dense[p.offsets], p.offsets)
+        without_data = any(isinstance(x, torch._subclasses.FakeTensor) or x.is_meta for x in dense if isinstance(x, torch.Tensor))
+        args, kwargs = pytree.tree_unflatten([_argument(p, dense) for p in places], spec)
+        with _ByDefinition() if without_data or not torch.is_grad_enabled() else nullcontext():  # torch differentiates its own alone
             found = called(*args, **kwargs)
         return pytree.tree_map(lambda y: _rows(y, dense) if is_nested(y) else y, found)
 
@@ -145,7 +144,7 @@ def _argument(place: int | Place, dense: Sequence[Any]) -> Any:
 
 
 def _numbered(offsets: torch.Tensor, number: int) -> None:
-    """Say what number stands for the lengths of rows: one that torch thought of would be in no graph."""
+    """Say what number stands for the lengths of rows without data: one that torch thought of would be in no graph."""
     from torch._subclasses.functional_tensor import mb_unwrap_functional_tensor
 
     fake = mb_unwrap_functional_tensor(offsets)
