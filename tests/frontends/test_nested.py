@@ -86,6 +86,23 @@ def test_a_plan_for_a_gpu_runs_in_the_interpreter():
         check(run(x), x.mean(1))
 
 
+@in_c
+@torch.no_grad()
+def test_a_call_runs_kernels_and_not_the_function():
+    calls = []
+
+    def fn(x):
+        calls.append(x)
+        return torch.relu(x.mean(1))
+
+    x = nested(*LENGTHS)
+    c = optimized(fn, (x,), strict=True)
+    traced = len(calls)
+    for given in (x, nested(2, 3, 5)):
+        check(c(given), torch.relu(given.mean(1)))
+    assert len(calls) == traced and not c.missing
+
+
 def test_other_sizes_are_read_off_one_trace_with_symbols():
     """A length is one symbol, and which rows belong together none: else every batch would be traced anew."""
     c = optimized(FUNCTIONS["softmax of rows"], (nested(*LENGTHS),))
