@@ -4,6 +4,9 @@
 
 Nested arguments with one tensor of offsets share it: only then torch takes their rows to be the same.  The longest row is the length of an
 empty tensor, as torch keeps it: a size like any other.  A nested result has the very offsets of an argument, or new ones.
+
+What torch asks of any subclass of tensors (``__tensor_flatten__``) would not do: it keeps the longest row on the CPU, if at all, says
+nothing of shared offsets, and makes no views that are differentiated.
 """
 
 from __future__ import annotations
