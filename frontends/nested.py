@@ -28,8 +28,6 @@ from .capture import attention_by_definition
 from .naming import function_name
 from .spec import is_nested
 
-aten = torch.ops.aten
-
 
 class Place(NamedTuple):
     """Where the parts of a nested argument are among the dense ones; the longest row stands behind ``offsets``.  ``ragged``: the dimension
@@ -164,8 +162,7 @@ def _rows(y: Any, dense: Sequence[Any]) -> Rows:
 
 # attention ----------------------------------------------------------------------------------------------------------------------------
 class _ByDefinition(TorchFunctionMode):
-    """Where attention of nested tensors is that of padded rows with a mask: torch's own is traced on no CPU, where it also has rows of its
-    own kinds alone."""
+    """Where attention of nested tensors is that of all rows with a mask: torch's own is traced on no CPU, and computed in some layouts."""
 
     def __torch_function__(self, f: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         ours = f is functional.scaled_dot_product_attention and args and is_nested(args[0]) and args[0]._ragged_idx == args[0].dim() - 2
@@ -176,22 +173,29 @@ def attention(
     q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """``scaled_dot_product_attention`` of nested tensors: what a row may see are the keys of its own sequence."""
+    """``scaled_dot_product_attention`` of nested tensors as that of all rows, each of which sees its own sequence: loops begin and end with
+    one."""
     if attn_mask is not None:
         raise TraceError(
             "attention of nested tensors takes no mask, nor does it in torch", cure="pass padded tensors, and a mask of lengths"
         )
-    cu = k.offsets()
-    inside = torch.arange(k._get_max_seqlen(), device=cu.device) < (cu[1:] - cu[:-1]).unsqueeze(-1)
-    inside = inside.reshape(inside.shape[0], *(1,) * (q.dim() - 2), inside.shape[1])
-    out = attention_by_definition(_padded(q), _padded(k), _padded(v), inside, dropout_p, is_causal, scale, enable_gqa)
-    rows, at = out.movedim(q._ragged_idx, 1), q._ragged_idx
-    packed = aten._padded_dense_to_jagged_forward(rows.flatten(2), [q.offsets()], q.values().shape[at - 1])
-    return closed(packed.unflatten(1, rows.shape[2:]).movedim(0, at - 1), q.offsets(), at, longest=q._max_seqlen_tensor)
+    inside = _same_sequence(q, k, is_causal)
+    out = attention_by_definition(_packed(q), _packed(k), _packed(v), inside, dropout_p, False, scale, enable_gqa)
+    return closed(out.movedim(-2, q._ragged_idx - 1), q.offsets(), q._ragged_idx, longest=q._max_seqlen_tensor)
 
 
-def _padded(x: Any) -> Any:
-    """Rows of zeros behind the shorter sequences."""
-    rows = x.values().movedim(x._ragged_idx - 1, 0)
-    padded = aten._jagged_to_padded_dense_forward(rows.flatten(1), [x.offsets()], [x._get_max_seqlen()])
-    return padded.unflatten(2, rows.shape[1:]).movedim(1, x._ragged_idx)
+def _packed(x: Any) -> Any:
+    """The rows of all sequences, one after the other, in the place where attention has rows."""
+    return x.values().movedim(x._ragged_idx - 1, -2)
+
+
+def _same_sequence(q: Any, k: Any, causal: bool) -> Any:
+    """Which rows of a nested tensor see which of another: those of their own sequence, the first ones if it is ``causal``."""
+    (of_q, of_k), device = (q.offsets(), k.offsets()), q.device
+    rows, columns = (torch.arange(x.values().shape[x._ragged_idx - 1], device=device) for x in (q, k))
+    sequence = (of_q[1:-1] <= rows.unsqueeze(-1)).sum(-1)
+    first, end = (cu.index_select(0, sequence).unsqueeze(-1) for cu in (of_k[:-1], of_k[1:]))
+    inside = (first <= columns) & (columns < end)
+    if causal:
+        inside = inside & (columns - first <= (rows - of_q.index_select(0, sequence)).unsqueeze(-1))
+    return inside
