@@ -19,6 +19,7 @@ from ..ir import dtypes, ops
 from ..ir.dtypes import DType
 from ..ir.program import Output, Program, Result
 from ..ir.recursion import arguments_first
+from ..ir.sampled import sample_of
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
 from .regions.partition import able, stored_names
 from .regions.region import Natural
@@ -229,6 +230,10 @@ class _Cut:
         results = tuple(dict.fromkeys(
             next((r for r in whole.results if o.name in r.outputs), Result(o.name, (o.name,), ((1,) * len(o.layout),))) for o in outputs
         ))  # fmt: skip
+        samples = {i.name: whole.samples.get(i.name) for i in inputs}
+        for t, i in given.items():  # what is computed from lengths and offsets
+            if i in inputs and i.dtype.kind == "int":
+                samples[i.name] = sample_of(t, tuple(a for a in i.layout if a is not None), whole.samples)
         plain = not whole.results and any(isinstance(now[o.term], Map | Cast | Reduce | View) for o in outputs)
         return replace(
             whole,
@@ -240,5 +245,5 @@ class _Cut:
             widened=frozenset(now[t] for t in whole.widened if t in now and t not in given),
             results=() if plain else results,
             strides={i.name: whole.strides[i.name] for i in inputs if i.name in whole.strides},
-            samples={i.name: whole.samples[i.name] for i in inputs if i.name in whole.samples},
+            samples={name: sample for name, sample in samples.items() if sample is not None},
         )

@@ -20,7 +20,7 @@ from .capture import Exported, Source, exported
 from .derivatives import DEFINITIONS, DERIVATIVES
 from .naming import function_name
 from .places import place_of_function
-from .spec import spec_of
+from .spec import TensorSpec, spec_of
 from .traced import Traced, trace
 
 
@@ -127,7 +127,12 @@ def trace_joint(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: s
         if getattr(node.kwargs.get("device"), "type", None) == "meta":
             node.kwargs = {**node.kwargs, "device": torch.device("cpu")}
     graph.recompile()
-    traced = trace(graph, [spec_of(t) for t in (*fakes, *tangents)], name=name or function_name(fn), exact=exact)
+    specs: list[Any] = [spec_of(t) for t in (*fakes, *tangents)]
+    for at, k in enumerate(kept):  # what the examples of lengths and offsets have
+        given = made.leaves[int(sources[k].key)] if sources[k].kind == "argument" else None
+        if isinstance(given, TensorSpec):
+            specs[at] = replace(specs[at], sample=given.sample)
+    traced = trace(graph, specs, name=name or function_name(fn), exact=exact)
     traced = replace(traced, program=alike(traced.program))
     return Joint(
         traced, graph, {sources[k].name: sources[k] for k in kept},

@@ -326,6 +326,16 @@ def test_a_training_step(name):
         torch.testing.assert_close(plain(a), plain(b), rtol=1e-4, atol=1e-4)
 
 
+def test_both_passes_are_planned_for_the_lengths_of_the_example():
+    """Also by what the forward pass computes of offsets and saves for the backward pass."""
+    x = nested(*LENGTHS, requires_grad=True)
+    c = optimized(lambda x: torch.relu(x).mean(1), (x,), training=True, target="h200")
+    for p in c.parts.values():
+        program = p.traced.program
+        whole = {i.name for i in program.inputs if i.dtype.kind == "int"}
+        assert whole and program.samples.keys() == whole
+
+
 def test_on_another_device_a_training_step_is_torchs():
     x = nested(*LENGTHS, requires_grad=True)
     c = optimized(ATTENTION.norm, (x,), training=True, target="h200")
