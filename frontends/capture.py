@@ -606,6 +606,8 @@ _MUST_RETURN = "the function is run once, on tensors without data: call it on te
 _DEVICES = re.compile(r"same device|device propagation|found two different devices|on different devices", re.IGNORECASE)
 _RAGGED = re.compile(r"\bj(\d+)\b.*\bj(?!\1\b)\d+\b")  # torch's names for the lengths of rows of two nested tensors
 _SAME_ROWS = "rows are the same where offsets are one tensor: torch.nested.nested_tensor_from_jagged(y.values(), x.offsets())"
+_NESTED = re.compile(r"cast NotImplemented to Tensor|nested_tensor_from_jagged does not support tracing")
+_NO_NESTED = "the function captures a nested tensor, or makes one of dense arguments"
 _BRANCH = re.compile(r"data-dependent|DataDependent|Could not guard|_local_scalar_dense|\.item\(\)|Eq\(u\d", re.IGNORECASE)
 
 
@@ -655,6 +657,8 @@ class told_as_errors:  # noqa: N801 - reads as a statement
             raise TraceError(_DATA, where=where, cure=_NO_BRANCH) from error
         if _DEVICES.search(text):
             raise DeviceError(first, where=where, cure="move all tensors to one device with .to(device)") from error
+        if isinstance(error, RuntimeError) and _NESTED.search(first):
+            raise TraceError(_NO_NESTED, where=where, cure="pass it as an argument") from error
         if isinstance(error, RuntimeError) and _RAGGED.search(first):
             raise ShapeError(first, where=where, cure=_SAME_ROWS) from error
         if isinstance(error, RuntimeError | IndexError | ValueError) and _SHAPES.search(text):

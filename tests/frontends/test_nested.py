@@ -177,6 +177,16 @@ def test_gaps_between_rows_are_refused_with_a_cure():
     assert str(optimized(torch.relu, (x.contiguous(),)).plan)
 
 
+def test_a_nested_tensor_that_is_no_argument_is_refused_with_a_cure():
+    x = nested(*LENGTHS)
+    for fn, args in (
+        (lambda y: x * y, (randn(16),)),
+        (torch.nested.nested_tensor_from_jagged, (x.values(), x.offsets())),
+    ):
+        with pytest.raises(TraceError, match="pass it as an argument"):
+            optimized(fn, args)
+
+
 @in_c
 @torch.no_grad()
 def test_without_data_rows_are_at_most_all_rows():
