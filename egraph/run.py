@@ -162,9 +162,11 @@ class _Run:
         if self.stopped != "saturated":
             return False
         ever = False
-        done = 0
+        done, before = 0, self.size()
         while done < rounds:
-            n = min(self.between, rounds - done)
+            size = self.size()
+            n = 1 if size * size > before * self.node_budget else min(self.between, rounds - done)  # so it stays near the budget
+            before = size
             changed = self.rounds(rulesets, n) | self.answer()
             if not changed:
                 break

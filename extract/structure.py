@@ -6,11 +6,12 @@ Read off the e-graph once per (roots, leaves); the tile search uses it to propos
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..egraph.frozen import FrozenGraph
+from ..egraph.frozen import ENode, FrozenGraph
 from ..ir.index import Axis
+from ..ir.recursion import arguments_first
 from .fusibility import Leaf
 from .reindexing import EVERYWHERE, Places
 
@@ -83,15 +84,23 @@ def _views(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf]) -> list[tuple
 def _gathers(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf], tables: bool) -> list[tuple[int, ...]]:
     """What says where a class reads that is a gather from memory, and the stored class that it reads: the rest of the form is a load."""
 
-    def in_memory(x: int, seen: frozenset[int]) -> Iterator[tuple[int, ...]]:
-        if x in leaves or any(n.op == "input" for n in graph.classes[x]):
-            yield (x,) if tables and x in leaves else ()
-        for n in graph.classes[x]:
-            if n.op in ("view", "gather") and n.args[0] not in seen:
-                yield from ((*n.args[1:], *more) for more in in_memory(n.args[0], seen | {n.args[0]}))
+    def reads(x: int) -> list[ENode]:
+        return [n for n in graph.classes[x] if n.op in ("view", "gather") and n.args[0] != c]
 
-    ways = (n for n in graph.classes[c] if n.op == "gather")
-    return [(n.args[1], *more) for n in ways for more in in_memory(n.args[0], frozenset({c, n.args[0]}))]
+    ways = [n for n in graph.classes[c] if n.op == "gather" and n.args[0] != c]
+    below = arguments_first([n.args[0] for n in ways], lambda x: [n.args[0] for n in reads(x)]) if ways else []
+    ends = [x for x in below if x in leaves or any(n.op == "input" for n in graph.classes[x])]
+    users: dict[int, list[int]] = {x: [] for x in below}
+    for x in below:
+        for n in reads(x):
+            users[n.args[0]].append(x)
+    loads = set(arguments_first(ends, lambda x: users[x]))  # what is in memory, or read from there
+    found: dict[int, None] = {}
+    for x in below:
+        if x in loads:
+            found.update((a, None) for n in reads(x) if n.args[0] in loads for a in n.args[1:])
+            found.update({x: None} if tables and x in leaves else {})
+    return [(n.args[1], *found) for n in ways if n.args[0] in loads]
 
 
 def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentE
 from ..errors import shown as shown_value
 from ..ir.dtypes import STORED
 from ..ir.gathers import summed
+from ..ir.grouping import choosing
 from ..ir.needed import masked
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
@@ -206,7 +207,7 @@ def _strides(inputs: Sequence[Input], specs: Mapping[str, TensorSpec]) -> dict[s
 
 def _samples(program: Program, specs: Mapping[str, TensorSpec]) -> dict[str, Sample]:
     """What examples of lengths and offsets have."""
-    found = {i.name: specs[i.name].sample for i in compared(program.terms())}
+    found = {i.name: specs[i.name].sample for i in {*compared(program.terms()), *choosing(program)}}
     return {name: sample for name, sample in found.items() if sample is not None}
 
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from .index import Axis, index
 from .nodes import renamed
-from .program import Program
+from .program import NewAxes, Program
 from .terms import Cast, Const, Input, Map, Reduce, Term, View
 
 Moves = Mapping[Axis, Axis]
@@ -36,7 +35,7 @@ def alike(program: Program) -> Program:
             met.setdefault(number, set()).add(axes)
     if all(len(names) == 1 for names in met.values()):
         return program
-    names = _Names(shapes, summed, _Spare(program))
+    names = _Names(shapes, summed, NewAxes(program))
     for t in program.terms():
         names.add(t)
     new = {t: names.term(t) for t in program.terms()}
@@ -53,7 +52,7 @@ class _Names:
     """What terms become: a value, and the names that its axes have there.  Values are made under the names of their first argument with a
     sum in it, as far as the others have these, too, so that what is made of equal values is equal in turn."""
 
-    def __init__(self, shapes: _Shapes, summed: set[Term], spare: _Spare) -> None:
+    def __init__(self, shapes: _Shapes, summed: set[Term], spare: NewAxes) -> None:
         self.shapes, self.summed, self.spare = shapes, summed, spare
         self.core: dict[Term, Term] = {}
         self.moved: dict[Term, Moves] = {}  # of axes of the core, those that have another name
@@ -156,21 +155,7 @@ class _Places:
         return self.known.setdefault(a, Axis(f"a{len(self.known)}", a.size, len(self.known) + 1))
 
 
-class _Spare:
-    """New axes."""
-
-    def __init__(self, program: Program) -> None:
-        self.taken = {a.name for a in program.every_axis}
-        self.rank = max((a.rank for a in program.every_axis), default=0)
-
-    def __call__(self, a: Axis) -> Axis:
-        name = next(n for k in count(2) if (n := f"{a.name}_{k}") not in self.taken)
-        self.taken.add(name)
-        self.rank += 1
-        return Axis(name, a.size, a.rank and self.rank)
-
-
-def _viewed(x: Term, moves: Mapping[Axis, Axis], spare: _Spare) -> Term:
+def _viewed(x: Term, moves: Mapping[Axis, Axis], spare: NewAxes) -> Term:
     """A value with its axes renamed, all at once."""
     todo = {a: b for a, b in moves.items() if a != b}
     while todo:

@@ -7,13 +7,12 @@ axis than the outer one.  Laws that move a factor into a sum ask that it is free
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from .index import Axis, index
 from .monoids import MONOIDS
 from .nodes import renamed
-from .program import Program
+from .program import NewAxes, Program
 from .terms import Gather, Index, Input, Map, Reduce, Scan, Term, View, postorder
 
 
@@ -22,15 +21,13 @@ def apart(program: Program) -> Program:
     captured = _captured(program)
     if not captured:
         return program
-    taken, last = {a.name for a in program.every_axis}, max(a.rank for a in program.every_axis)
+    new_axis = NewAxes(program)
     names: dict[tuple[Axis, int], Axis] = {}
 
     def named(axis: Axis, level: int) -> Axis:
         """Equal levels of one axis are one axis, so that equal sums stay equal."""
         if (axis, level) not in names:
-            name = next(n for k in count(2) if (n := f"{axis.name}_{k}") not in taken)
-            taken.add(name)
-            names[axis, level] = Axis(name, axis.size, axis.rank and last + len(names) + 1)
+            names[axis, level] = new_axis(axis)
         return names[axis, level]
 
     axes = {r.axis for r in captured}

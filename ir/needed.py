@@ -34,6 +34,7 @@ ABSORBING = {  # what an operation gives whatever its other argument is, if that
     ("mul", 0.0): 0.0, ("and", 0.0): 0.0, ("or", 1.0): 1.0, ("add", float("-inf")): float("-inf"), ("add", float("inf")): float("inf"),
     ("minimum", float("-inf")): float("-inf"), ("maximum", float("inf")): float("inf"),
 }  # fmt: skip
+OF_CONDITIONS = ("and", "or", "not")
 MOST = 16  # conditions of a program
 
 
@@ -87,10 +88,10 @@ def masked(program: Program) -> Program:
 
 
 class Needed:
-    """Of the values of a program, the cases in which nobody needs them."""
+    """Of the values of a program, the cases in which nobody needs them.  ``compound``: also for conditions that are made of others."""
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.terms = program, program.terms()
+    def __init__(self, program: Program, compound: bool = False) -> None:
+        self.program, self.terms, self.compound = program, program.terms(), compound
         self.users: dict[Term, list[Term]] = {t: [] for t in self.terms}
         for t in self.terms:
             for a in dict.fromkeys(t.args):
@@ -99,8 +100,13 @@ class Needed:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Conditions on data, each with both truths: comparisons of integers, and truth values.  None if there are too many."""
-        found = [t for t in self.terms if t.axes and (isinstance(t, Input) and t.dtype.name == "bool" or _asks_data(t))]
+        """Conditions on data, each with both truths: comparisons of integers, truth values, and what ``compound`` ones are made of these.
+        None if there are too many."""
+        found: dict[Term, None] = {}
+        for t in self.terms:
+            made = self.compound and isinstance(t, Map) and t.op in OF_CONDITIONS and any(a in found for a in t.args)
+            if t.axes and (made or (isinstance(t, Input) and t.dtype.name == "bool") or _asks_data(t)):
+                found[t] = None
         return [Case(t, truth) for t in found for truth in (False, True)] if len(found) <= MOST else []
 
     @cached_property

@@ -22,7 +22,7 @@ from .index import Axis
 from .monoids import MONOIDS
 from .needed import Case, Needed
 from .nodes import mentioned
-from .program import Program
+from .program import NewAxes, Program
 from .recursion import arguments_first
 from .terms import Cast, Const, Gather, Index, Input, Map, Reduce, Scan, Term, View
 
@@ -89,12 +89,8 @@ class _Packing:
             found = None if case.truth else _beyond(case.condition)
             if found is not None and (found[0], *found[2:]) == (b, n, through) and found[1].size == s.size:
                 self.cases[found[1]] = case
-        taken, last = {a.name for a in program.every_axis}, max(a.rank for a in program.every_axis)
-        self.tokens: dict[Axis, Axis] = {}
-        for k, a in enumerate(self.cases, 1):
-            name = next(x for x in (f"{a.name}_tokens", *(f"{a.name}_tokens_{i}" for i in range(len(taken)))) if x not in taken)
-            taken.add(name)
-            self.tokens[a] = Axis(name, b.size * a.size, a.rank and last + k)
+        new_axis = NewAxes(program)
+        self.tokens = {a: new_axis(a, f"{a.name}_tokens", b.size * a.size) for a in self.cases}
         self.made: dict[Term, Term] = {}
 
     def program(self) -> Program:

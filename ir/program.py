@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 from ..errors import ShapeError, expect
@@ -245,3 +246,19 @@ class Program:
         for o in self.outputs:
             lines.append(f"  return {o.name}[{', '.join('1' if a is None else a.name for a in o.layout)}] : {o.dtype.name}")
         return "\n".join(lines)
+
+
+class NewAxes:
+    """Makes axes that a program does not have, each another one."""
+
+    def __init__(self, program: Program) -> None:
+        self._taken = {a.name for a in program.every_axis}
+        self._rank = max((a.rank for a in program.every_axis), default=0)
+
+    def __call__(self, like: Axis, name: str = "", size: int | None = None) -> Axis:
+        """An axis like another one, after all others in their order; its name begins with the one that is given."""
+        base = name or like.name
+        chosen = next(n for n in chain([base], (f"{base}_{k}" for k in count(2))) if n not in self._taken)
+        self._taken.add(chosen)
+        self._rank += 1
+        return Axis(chosen, like.size if size is None else size, like.rank and self._rank)

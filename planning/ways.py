@@ -23,7 +23,7 @@ from ..extract.baseline import baseline, eager_ops
 from ..extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer
 from ..extract.objective import Objective
 from ..extract.plan import Plan
-from ..extract.programs import Another, packed_forms
+from ..extract.programs import Another, forms
 from ..extract.programs.candidates import GAIN
 from ..extract.quantities import bytes_text
 from ..extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several
@@ -119,7 +119,7 @@ class Planner:
         known, begun = None if key is None else kept.known_best(key), now()
         if known is None:
             self.programs = programs_of(request, for_programs(chosen), self.traced, clock, self.before)
-            self.others = (*others(request, self.programs, chosen, clock), *self.packed())
+            self.others = (*others(request, self.programs, chosen, clock), *self.forms())
         count(known or 0.0)
         looked = now() - begun
         clock.turn(1 + len(self.others))
@@ -135,11 +135,11 @@ class Planner:
             kept.note_best(key, looked)
         return found
 
-    def packed(self) -> Iterator[Another]:
-        """The packed form, of a whole program: of a part of one, what is around it would have to be packed as well."""
+    def forms(self) -> Iterator[Another]:
+        """Other forms of a whole program: of a part of one, what is around it would have to have the form as well."""
         request = self.request
         if request.in_regions and not (request.fusion or request.in_order or request.exact):
-            yield from packed_forms(self.traced.program)
+            yield from forms(self.traced.program)
 
     def best(self, way: Way, rows: tuple[Row, ...]) -> Tried:
         """The best plan that is found from a way on.  PlanError if there is none of the way itself."""

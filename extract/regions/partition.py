@@ -14,6 +14,8 @@ from itertools import chain, count
 
 from ...ir.index import Axis
 from ...ir.program import Program
+from ...ir.recursion import arguments_first
+from ...ir.samples import COMPARISONS
 from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term
 from ..targets import Target
 from .cuts import cheapest_cut
@@ -31,18 +33,19 @@ MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
 class Partition:
     """``groups``: for each region the values that it makes, in an order in which regions can run; by their numbers among the terms of the
     program, so that the same partition can be made at other sizes.  ``names``: what the stored ones are called that are no results.
-    ``reductions``: how many the program has; ``conflicts``: what parts them."""
+    ``reductions``: how many the program has; ``conflicts``: what parts them; ``prelude``: whether some of them come before all products."""
 
     program: Program
     groups: tuple[tuple[int, ...], ...]
     names: Mapping[int, str]
     reductions: int
     conflicts: tuple[Conflict, ...] = ()
+    prelude: bool = False
 
     @property
     def pays(self) -> bool:
         """Whether the program is better planned in these regions than as one."""
-        return len(self.groups) > 1 and (self.reductions > MOST_WHOLE or self.large)
+        return len(self.groups) > 1 and (self.prelude or self.reductions > MOST_WHOLE or self.large)
 
     @property
     def large(self) -> bool:
@@ -68,12 +71,14 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     found = stages(work)
     stored = _between(work, found)
     stored.update((work.terms[k], None) for k in sorted(also))
+    prelude = _prelude(work)
+    stored.update(dict.fromkeys(prelude))
     _halved(work, stored)
     groups = _groups(work, found, stored)
     while (more := _made_by_several(work, stored, groups)) is not None:
         stored[more] = None
         groups = _groups(work, found, stored)
-    return Partition(program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts)
+    return Partition(program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts, bool(prelude))
 
 
 def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], dict[Term, None]]]:
@@ -129,6 +134,21 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
             cut = cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner, storing, again)
             stored.update(dict.fromkeys(cut))
     return stored
+
+
+def _prelude(work: Work) -> list[Term]:
+    """Integers that say which elements are read, and which count, if reductions of reductions make them of other integers: the sequence of
+    each token, the places of sorted rows.  What reads by them has many rows, and would make all of it for each."""
+    depth: dict[Term, int] = {}  # of values that no float takes part in: how many reductions are of each other
+    found: dict[Term, None] = {}
+    for t in work.terms:
+        if all(a in depth for a in t.args) and (t.dtype is None or not t.dtype.is_float):
+            depth[t] = isinstance(t, Reduce | Scan) + max((depth[a] for a in t.args), default=0)
+        if isinstance(t, Gather) or (isinstance(t, Map) and t.op in COMPARISONS):
+            at = [a for a in t.args[isinstance(t, Gather) :] if a.dtype is not None and a.dtype.kind == "int"]
+            below = arguments_first(at, lambda x: () if isinstance(x, Reduce | Scan) else x.args, lambda x: not depth.get(x))
+            found.update((a, None) for a in below if isinstance(a, Reduce | Scan))
+    return list(found) if any(depth[t] > 1 for t in found) else []
 
 
 def _rearranged(t: Term) -> bool:
