@@ -99,8 +99,8 @@ def on_no_device(x: Any) -> Any:
 
 
 def sample_of(x: torch.Tensor) -> Sample | None:
-    """What integers a tensor has, where they may be lengths or offsets."""
-    whole = not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool)
+    """What integers or truth values a tensor has, where they may be lengths, offsets or masks."""
+    whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
     if not whole or type(x) is not torch.Tensor or x.device.type == "meta":
         return None
     return None if torch.compiler.is_compiling() else Sample.of(x.detach().cpu().numpy())

@@ -21,6 +21,7 @@ from ..ir.needed import masked
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
 from ..ir.samples import Sample, compared
+from ..ir.spans import masking
 from ..ir.strides import Strides, known_strides
 from ..ir.terms import Input, Term, number_of
 from .aten import dims_of
@@ -207,7 +208,7 @@ def _strides(inputs: Sequence[Input], specs: Mapping[str, TensorSpec]) -> dict[s
 
 def _samples(program: Program, specs: Mapping[str, TensorSpec]) -> dict[str, Sample]:
     """What examples of lengths and offsets have."""
-    found = {i.name: specs[i.name].sample for i in {*compared(program.terms()), *choosing(program)}}
+    found = {i.name: specs[i.name].sample for i in {*compared(program.terms()), *choosing(program), *masking(program)}}
     return {name: sample for name, sample in found.items() if sample is not None}
 
 

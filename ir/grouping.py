@@ -86,7 +86,13 @@ def _chosen(t: Term) -> _Chosen | None:
             (g,) = g.args
         if isinstance(g, Gather) and (at := g.args[1]).axes and at.dtype is not None and at.dtype.kind == "int":
             rows, matrix = at.axes, g.args[0].axes - {g.axis, t.axis}
-            if t.axis in g.args[0].axes & x.axes - rows and rows & x.axes and not rows & matrix and matrix - x.axes and g.axis not in x.axes:
+            if (
+                t.axis in g.args[0].axes & x.axes - rows
+                and rows & x.axes
+                and not rows & matrix
+                and matrix - x.axes
+                and g.axis not in x.axes
+            ):
                 return _Chosen(x, g, at, tuple(reversed(casts)), x is body.args[0])
     return None
 

@@ -88,7 +88,7 @@ def masked(program: Program) -> Program:
 
 
 class Needed:
-    """Of the values of a program, the cases in which nobody needs them.  ``compound``: also for conditions that are made of others."""
+    """Of the values of a program, the cases in which nobody needs them.  ``compound``: for all conditions."""
 
     def __init__(self, program: Program, compound: bool = False) -> None:
         self.program, self.terms, self.compound = program, program.terms(), compound
@@ -100,12 +100,12 @@ class Needed:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Conditions on data, each with both truths: comparisons of integers, truth values, and what ``compound`` ones are made of these.
-        None if there are too many."""
+        """Conditions on data, each with both truths: comparisons of integers, and truth values.  None if there are too many.  ``compound``:
+        also those on positions alone, and what is made of conditions."""
         found: dict[Term, None] = {}
         for t in self.terms:
             made = self.compound and isinstance(t, Map) and t.op in OF_CONDITIONS and any(a in found for a in t.args)
-            if t.axes and (made or (isinstance(t, Input) and t.dtype.name == "bool") or _asks_data(t)):
+            if t.axes and (made or (isinstance(t, Input) and t.dtype.name == "bool") or _compares(t, not self.compound)):
                 found[t] = None
         return [Case(t, truth) for t in found for truth in (False, True)] if len(found) <= MOST else []
 
@@ -213,11 +213,11 @@ def _cast(x: float | None, to: DType) -> float | None:
     return None if to.is_float or not castable(np.asarray(x), to) else float(cast(np.asarray(x), to))
 
 
-def _asks_data(t: Term) -> bool:
-    """Whether it compares integers, some of which are data."""
+def _compares(t: Term, data: bool) -> bool:
+    """Whether it compares integers; some of which are ``data``."""
     if not (isinstance(t, Map) and t.op in COMPARISONS) or any(a.dtype is not None and a.dtype.is_float for a in t.args):
         return False
-    return any(isinstance(x, Input) for x in postorder(t))
+    return not data or any(isinstance(x, Input) for x in postorder(t))
 
 
 def _finite(t: Term) -> bool:

@@ -22,9 +22,10 @@ COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 @dataclass(frozen=True)
 class Sample:
-    """``quantiles`` of the numbers, from the least on; ``ascending``: along the last dimension none is followed by a smaller one."""
+    """``quantiles`` of the numbers, from the least on.  ``trend`` along the last dimension: 1 if no number is followed by a smaller one, -1
+    if none is followed by a larger one, else 0.  Truth values are 0 and 1."""
 
-    ascending: bool
+    trend: int
     quantiles: tuple[int, ...]
 
     @staticmethod
@@ -35,21 +36,22 @@ class Sample:
         rows = numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1)
         few = max(MOST // rows.shape[1], 1)
         rows = rows[:: -(-len(rows) // few), :: -(-rows.shape[1] // MOST)].astype(np.int64)
-        ascending = rows.shape[1] > 1 and bool(np.all(rows[:, 1:] >= rows[:, :-1]))
+        steps = np.diff(rows) if rows.shape[1] > 1 else np.array([-1, 1])
+        trend = 1 if (steps >= 0).all() else -1 if (steps <= 0).all() else 0
         points = np.linspace(0.0, 1.0, POINTS)
         rows = np.clip(rows, -FARTHEST, FARTHEST)
-        found = np.quantile(rows, points, axis=1).mean(axis=1) if ascending else np.quantile(rows, points)
+        found = np.quantile(rows, points, axis=1).mean(axis=1) if trend else np.quantile(rows, points)
         unit = max(1, 1 << max(int(np.abs(found).max()) // UNITS, 1).bit_length() - 1)
-        return Sample(ascending, tuple(round(x / unit) * unit for x in found.tolist()))
+        return Sample(trend, tuple(round(x / unit) * unit for x in found.tolist()))
 
     def numbers(self, shape: Sequence[int]) -> np.ndarray:
-        """An array of a shape with this distribution: ascending along the last dimension, or in a fixed random order."""
+        """An array of a shape with this distribution, with its trend along the last dimension, or in a fixed random order."""
         if not shape:
             return np.asarray(self.quantiles[POINTS // 2])
-        n = shape[-1] if self.ascending else int(np.prod(shape))
+        n = shape[-1] if self.trend else int(np.prod(shape))
         found = np.rint(np.interp(np.linspace(0.0, 1.0, n), np.linspace(0.0, 1.0, POINTS), self.quantiles)).astype(np.int64)
-        if self.ascending:
-            return np.broadcast_to(found, tuple(shape))
+        if self.trend:
+            return np.broadcast_to(found[:: self.trend], tuple(shape))
         return np.random.default_rng(0).permutation(found).reshape(tuple(shape))
 
 

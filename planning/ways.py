@@ -198,7 +198,8 @@ class Planner:
     def _made(self, way: Way) -> Planned:
         """The plan of a way."""
         if way.cut is None:
-            found = plan_whole(self.request, way.rules, self.traced, self.clock, None if way.choice else self.before, way.choice)
+            before = None if way.choice or self.before is None or self.before.parts is not None else self.before
+            found = plan_whole(self.request, way.rules, self.traced, self.clock, before, way.choice)
         else:
             with self.clock.stage("regions"):
                 found = self._in_regions(way, way.cut)

@@ -38,6 +38,9 @@ from .program import (
 )
 
 
+LANES = 16  # of a dim that are looked at, where an edge is made of a tile of several dims
+
+
 class Sampled:
     """Evaluates the edges of one tile program.  Results are kept by tile sizes: a search asks for the same ones again and again."""
 
@@ -80,25 +83,36 @@ class Sampled:
         return list(dict.fromkeys([*mine, *(b for x in uses(s) for b in self.buffers(x))]))
 
     @cached_property
-    def _axes(self) -> tuple[Axis, ...]:
-        """The axes whose tile sizes change an edge of the program."""
-        found: set[Axis] = set()
+    def _behind(self) -> tuple[Value, ...]:
+        """The values that the edges of the program are made of."""
         todo = [v for s in self._program.statements() if isinstance(s, Loop) for v in s.edges]
-        seen: set[str] = set()
+        seen: dict[str, Value] = {}
         while todo:
             v = todo.pop()
             if v.name not in seen:
-                seen.add(v.name)
-                found |= {b.axis for b in self.over(v) or ()} | {a for d in v.dims for a in d.axes}
+                seen[v.name] = v
                 todo += uses(self._by[v.name])
+        return tuple(seen.values())
+
+    @cached_property
+    def _axes(self) -> tuple[Axis, ...]:
+        """The axes whose tile sizes change an edge of the program."""
+        found: set[Axis] = set()
+        for v in self._behind:
+            found |= {b.axis for b in self.over(v) or ()} | {a for d in v.dims for a in d.axes}
         return tuple(sorted(found))
+
+    @cached_property
+    def _most(self) -> int:
+        """How many lanes of a dim are looked at, where their pairs would be too many."""
+        return LANES if any(len(v.dims) > 1 for v in self._behind) else 1 << 30
 
     def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:
         """A scalar, for many tiles.  ``tiles``: the tile size of each axis; ``starts``: by binding, the first positions of the tiles, as an
         array with one dimension per binding.  The tile sizes decide the starts."""
         key = tuple(starts), tuple(tiles[a] for a in self._axes)
         if key not in self._runs:
-            self._runs[key] = _Run(self._by, self._buffers, tiles, starts)
+            self._runs[key] = _Run(self._by, self._buffers, tiles, starts, self._most)
         return self._runs[key].value(v)
 
 
@@ -106,9 +120,9 @@ class _Run:
     """One evaluation: the values that are known for some tile sizes."""
 
     def __init__(
-        self, by: Mapping[str, Any], buffers: Mapping[str, Any], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]
+        self, by: Mapping[str, Any], buffers: Mapping[str, Any], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray], most: int
     ) -> None:
-        self.by, self.buffers, self.tiles = by, buffers, tiles
+        self.by, self.buffers, self.tiles, self.most = by, buffers, tiles, most
         self.starts = starts
         self.rank = max((s.ndim for s in starts.values()), default=0)
         self.known: dict[str, np.ndarray] = {}
@@ -127,8 +141,10 @@ class _Run:
         shape = iter(found.shape[self.rank :])
         return found.reshape(found.shape[: self.rank] + tuple(next(shape) if d in x.dims else 1 for d in dims))
 
-    def lanes(self, d: Dim) -> int:
-        return int(np.prod([self.tiles[a] for a in d.axes]))
+    def lanes(self, d: Dim) -> np.ndarray:
+        """The lanes of a dim that are looked at: the first and the last one, and as many between them as there may be."""
+        n = int(np.prod([self.tiles[a] for a in d.axes]))
+        return np.arange(n) if n <= self.most else np.linspace(0, n - 1, self.most).astype(int)
 
     def position(self, b: Binding, dims: Sequence[Dim]) -> np.ndarray:
         start = self.starts.get(b.name, np.zeros((1,) * self.rank, np.int64))
@@ -136,7 +152,7 @@ class _Run:
         for k, d in enumerate(dims):
             if b.axis in d.axes:
                 stride = int(np.prod([self.tiles[a] for a in d.axes[d.axes.index(b.axis) + 1 :]]))
-                lanes = np.arange(self.lanes(d)) // stride % self.tiles[b.axis]
+                lanes = self.lanes(d) // stride % self.tiles[b.axis]
                 at = at + lanes.reshape([-1 if i == k else 1 for i in range(len(dims))])
         return at
 
@@ -165,7 +181,7 @@ class _Run:
         if isinstance(s, Reduce):
             x = self.operand(s.src, s.src.dims)
             at = self.rank + s.src.dims.index(s.dim)
-            x = np.broadcast_to(x, (*x.shape[:at], self.lanes(s.dim), *x.shape[at + 1 :]))
+            x = np.broadcast_to(x, (*x.shape[:at], len(self.lanes(s.dim)), *x.shape[at + 1 :]))
             return np.asarray(MONOIDS[s.monoid].reduce(x, axis=at))
         if isinstance(s, ExtentValue):
             return np.asarray(s.axis.size)

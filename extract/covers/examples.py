@@ -33,7 +33,7 @@ class Examples:
 
     def of(self, c: int, layout: tuple[Axis, ...]) -> Sample | None:
         """The sample of a class, with the dimensions in this order; ``None`` where nothing is known of it, or it takes too long."""
-        term = self._term(c) if self._inputs else None
+        term = self._term(c)
         return None if term is None else sample_of(term, layout, self.graph.program.samples)
 
     def _term(self, c: int) -> Term | None:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ...ir.grouping import by_matrix, sorted_by_matrix
+from ...ir.grouping import by_matrix, choosing, sorted_by_matrix
 from ...ir.packing import packed
 from ...ir.program import Program
-from ...ir.spans import spanned
+from ...ir.samples import compared
+from ...ir.spans import masking, spanned
+from ...ir.terms import Input
 
-FORMS: dict[str, Callable[[Program], Program | None]] = {"packed_rows": packed, "spans_of_masks": spanned, "sorted_rows": sorted_by_matrix, "sum_over_matrices": by_matrix}
+
+class Kind(NamedTuple):
+    """``make``: the form of a program, ``None`` if it has none.  ``data``: inputs of which an example has to say what they hold, for what
+    the form leaves out hangs on them."""
+
+    make: Callable[[Program], Program | None]
+    data: Callable[[Program], Iterable[Input]]
+
+
+FORMS = {
+    "packed_rows": Kind(packed, lambda program: compared(program.terms())),
+    "spans_of_masks": Kind(spanned, masking),
+    "sorted_rows": Kind(sorted_by_matrix, choosing),
+    "sum_over_matrices": Kind(by_matrix, choosing),
+}
 
 
 @dataclass(frozen=True)
 class Form:
-    """A program in another form, made by the function of this name in :data:`FORMS`."""
+    """A program in another form, of the kind that has this name in :data:`FORMS`."""
 
     program: Program
     name: str
@@ -29,12 +46,12 @@ class Form:
 
     def at(self, program: Program) -> Form | None:
         """The same form of the program at other sizes; ``None`` if it has none."""
-        found = FORMS[self.name](program)
+        found = FORMS[self.name].make(program)
         return None if found is None else Form(found, self.name)
 
 
 def forms(program: Program) -> Iterator[Form]:
-    """The forms of a program, if an example says what its lengths and the like are: without one, nothing is left out in any of them."""
-    for name in FORMS if program.samples else ():
-        if (found := FORMS[name](program)) is not None:
+    """The forms that a program has, if there is an example of the data that they hang on."""
+    for name, kind in FORMS.items():
+        if all(x.name in program.samples for x in kind.data(program)) and (found := kind.make(program)) is not None:
             yield Form(found, name)

@@ -78,7 +78,9 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     while (more := _made_by_several(work, stored, groups)) is not None:
         stored[more] = None
         groups = _groups(work, found, stored)
-    return Partition(program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts, bool(prelude))
+    return Partition(
+        program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts, bool(prelude)
+    )
 
 
 def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], dict[Term, None]]]:

@@ -372,7 +372,7 @@ def test_a_sample_keeps_order_and_ends(numbers):
     unit = np.abs(near).max() / 32 + 1
     assert abs(again.min() - near.min()) <= unit
     assert abs(again.max() - near.max()) <= unit
-    if of.ascending:
+    if of.trend == 1:
         assert np.all(np.diff(again) >= 0)
 
 
