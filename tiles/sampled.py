@@ -37,7 +37,6 @@ from .program import (
     uses,
 )
 
-
 LANES = 16  # of a dim that are looked at, where an edge is made of a tile of several dims
 
 

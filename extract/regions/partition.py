@@ -45,7 +45,12 @@ class Partition:
     @property
     def pays(self) -> bool:
         """Whether the program is better planned in these regions than as one."""
-        return len(self.groups) > 1 and (self.prelude or self.reductions > MOST_WHOLE or self.large)
+        return len(self.groups) > 1 and (self.prelude or not self.small)
+
+    @property
+    def small(self) -> bool:
+        """Whether one search sees all of the program."""
+        return self.reductions <= MOST_WHOLE and not self.large
 
     @property
     def large(self) -> bool:
@@ -74,10 +79,10 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     prelude = _prelude(work)
     stored.update(dict.fromkeys(prelude))
     _halved(work, stored)
-    groups = _groups(work, found, stored)
+    groups = _groups(work, found, stored, prelude)
     while (more := _made_by_several(work, stored, groups)) is not None:
         stored[more] = None
-        groups = _groups(work, found, stored)
+        groups = _groups(work, found, stored, prelude)
     return Partition(
         program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts, bool(prelude)
     )
@@ -247,9 +252,11 @@ def _large(nests: int, cone: Iterable[Term]) -> bool:
     return nests > MOST_NESTS or len(frozenset[Axis]().union(*(t.axes for t in cone))) > MOST_AXES
 
 
-def _groups(work: Work, found: Stages, stored: dict[Term, None], anyhow: bool = False) -> tuple[tuple[int, ...], ...]:
-    """The regions, in an order in which they can run; ``anyhow``: if values that share products are together whatever that order is, and
-    others are alone."""
+def _groups(
+    work: Work, found: Stages, stored: dict[Term, None], together: Sequence[Term] = (), anyhow: bool = False
+) -> tuple[tuple[int, ...], ...]:
+    """The regions, in an order in which they can run; values that are ``together`` are in one.  ``anyhow``: if values that share products
+    are together whatever that order is, and others are alone."""
     order = {t: k for k, t in enumerate(work.terms)}
     roots = [t for t in work.terms if t in stored]
     cones = {r: _cone(r, stored) for r in roots}
@@ -263,6 +270,8 @@ def _groups(work: Work, found: Stages, stored: dict[Term, None], anyhow: bool = 
             both = {t for x in (r, other) for t in cones[x] if t is x or t not in stored}
             if not _large(sum(t in work.nests for t in both), both):
                 groups.join(r, other, anyhow)
+    for t in together:
+        groups.join(together[0], t)
     run = dict.fromkeys(groups.of.values()) if anyhow else groups.order() or ()
     return tuple(tuple(order[r] for r in roots if groups.of[r] == k) for k in run)
 
