@@ -6,8 +6,8 @@ are then planned like the one that was written; so are forms that no rule makes,
 """
 
 from .candidates import Choice, other_programs
-from .forms import Form, forms
+from .forms import FORMS, Form, forms
 
 Another = Choice | Form  # a program that is planned in the place of the one that was written
 
-__all__ = ["Another", "Choice", "Form", "forms", "other_programs"]
+__all__ = ["FORMS", "Another", "Choice", "Form", "forms", "other_programs"]

@@ -362,7 +362,7 @@ class _Writer:
         count, total, wide = self.rng.choice((1, 2, 3, 5)), self.keys, self.rng.choice((1, 3, 4))
         x = self.real_of("x", total, wide)
         cu = self._offsets(count, total)
-        form = self.rng.choice(("segments", "padded", "indexed", "gathered", "repeated", "added", "normalized"))
+        form = self.rng.choice(("segments", "padded", "indexed", "gathered", "repeated", "added", "normalized", "chosen"))
         self.used[form] += 1
         longest = self.rng.choice((total, total, max(total // 2, 1)))
         t = f"torch.arange({total})"
@@ -389,6 +389,13 @@ class _Writer:
             g = self.real_of("g", count, wide)
             doc = self.whole_of("doc", (total,), DOCUMENTS, count) if self.rng.random() < 0.5 else self.let("doc", doc)
             self.results.append(self.act(f"({x} * {g}[{doc}])"))
+        elif form == "chosen":
+            w = self.real_of("w", count, wide, self.rng.choice((2, 5)))
+            several = self.rng.random() < 0.4
+            at = self.whole_of("at", (total, 2) if several else (total,), DOCUMENTS, count)
+            terms = "td,tkdf->tkf" if several else "td,tdf->tf"
+            y = f"torch.einsum({terms!r}, {self.act(x)}, {w}[{at}])"
+            self.results.append(self.act(y) if self.rng.random() < 0.5 else f"({y}).sum(-1)")
         elif form == "repeated":
             g = self.real_of("g", count, wide)
             r = f"{g}.repeat_interleave({cu}.diff(), 0, output_size={total})"

@@ -42,6 +42,7 @@ from ...extract.covers import Cover, Extractor
 from ...extract.hazards import new_hazards
 from ...extract.objective import TIE
 from ...extract.plan import Plan
+from ...extract.programs import FORMS
 from ...extract.targets import Target, load_target
 from ...ir.program import Program
 from ...ir.reference import evaluate, evaluate_terms
@@ -62,7 +63,7 @@ from .grammar import Drawn, Span, draw_data, draw_program
 from .random_programs import free_axes, random_roles
 from .watchdog import TooLong, limited
 
-STAGES = ("meaning", "saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
+STAGES = ("meaning", "forms", "saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
 TARGETS = ("h200", "a100", "mi300x", "b200")
 DOUBLE, SINGLE = 2.0**-52, 2.0**-23
 UNSTABLE = 1e-6  # how far a disturbance of 1e-12 may move an output
@@ -269,7 +270,7 @@ def check(
     for stage in STAGES:
         if stage == "interpret" and not interpret:
             continue
-        if only is None or stage in (only, "saturate", "plan"):
+        if only is None or stage in (only, "forms", "saturate", "plan"):
             path.run(stage)
 
 
@@ -311,6 +312,10 @@ class _Case:
         self.program, self.inputs, self.ends, self.meant = program, inputs, ends, meant
         self.expected = evaluate(program, inputs)
         self.tolerances: dict[bool, dict[str, float]] = {}
+
+    def become(self, program: Program) -> None:
+        """Another form of the program is in its place from now on."""
+        self.program, self.ends, self.tolerances = program, None, {}
 
     def tolerance(self, again: bool) -> dict[str, float]:
         """Of an evaluation in float64 that may compute values more than once, or does not; made when first asked for."""
@@ -364,6 +369,23 @@ class _Path:
                     if not np.allclose(found, wanted, rtol=0.0, atol=allowed, equal_nan=True):
                         raise Disagreement("meaning", f"{name} is {found.ravel()[:8]}, in torch {wanted.ravel()[:8]}", case.inputs)
         return any(case.meant is not None for case in self.cases)
+
+    def forms(self) -> bool:
+        """What no rule makes (:mod:`eqfuse.extract.programs.forms`) is the same program; in half of the programs that have some, one of
+        them goes on in its place."""
+        found = {name: made for name, kind in FORMS.items() if (made := kind.make(self.program)) is not None}
+        for name, made in found.items():
+            made.check()
+            self.tally.covered[f"form {name}"] += 1
+            for case in self.cases:
+                wrong = _difference(case.expected, self.whole, evaluate(made, case.inputs), case.tolerance(True))
+                if wrong:
+                    raise Disagreement("forms", f"{name}: {wrong}", case.inputs)
+        if found and self.rng.random() < 0.5:
+            self.program, self.span = self.rng.choice([*found.values()]), None
+            for case in self.cases:
+                case.become(self.program)
+        return bool(found)
 
     def saturate(self) -> None:
         """All rules; a reduced or scanned axis is split in a third of the programs that have one."""
