@@ -147,9 +147,12 @@ def _compiled(
     return runner.call
 
 
-COMPARISONS = frozenset(
-    getattr(getattr(torch.ops.aten, op), kind) for op in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("Tensor", "Scalar")
-)
+ASKING = frozenset(  # what a plan's price may hang on the numbers of: comparisons, and lookups at them
+    [
+        *(getattr(getattr(torch.ops.aten, op), kind) for op in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("Tensor", "Scalar")),
+        torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default,
+    ]
+)  # fmt: skip
 
 
 def _known(value: Any) -> bool:
@@ -172,9 +175,9 @@ class _Runner:
         self._computed_with = [any(user.op != "output" for user in n.users) for n in placeholders]
         self.static = all(map(_known, self.examples))
         whole = any(isinstance(x, torch.Tensor) and x.dim() and not (x.is_floating_point() or x.is_complex()) for x in self.examples)
-        self.asks_data = whole and any(
-            n.target in COMPARISONS for n in module.graph.nodes
-        )  # what is compared is looked at in the first call
+        masks = any(isinstance(x, torch.Tensor) and x.dim() and x.dtype == torch.bool for x in self.examples)
+        # lengths, masks and choices are looked at in the first call
+        self.asks_data = masks or (whole and any(n.target in ASKING for n in module.graph.nodes))
         self.in_torch = torch.fx.GraphModule(module, followed(module.graph))
         self._symbolic = Later(lambda: None if self.static else capture_symbols(module, names))
         self._read_at: Readable | None = None  # what could be read of it, at the first sizes

@@ -210,6 +210,21 @@ def test_keys_that_are_padding_are_not_read(kind):
         torch.testing.assert_close(c(q, k, v, m), padded(q, k, v, m), rtol=1e-4, atol=1e-5)
 
 
+def test_a_graph_of_torch_compile_is_planned_for_its_first_mask(nothing_compiled):
+    def padded(q, k, v, mask):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+    g = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(8, 2, 512, 16, generator=g) for _ in range(3))
+    mask = torch.arange(512) < torch.randint(20, 100, (8,), generator=g)[:, None]
+    compiled = torch.compile(padded, backend="eqfuse", options={"target": "cpu", "time_budget": 3.0})
+    with torch.no_grad():
+        for m in (mask, mask.flip(1), torch.ones_like(mask)):
+            torch.testing.assert_close(compiled(q, k, v, m), padded(q, k, v, m), rtol=1e-4, atol=1e-5)
+    (graph,) = eqfuse.report().graphs
+    assert "spans_of_masks" in str(graph.plans[0])
+
+
 def test_other_documents_run_the_same_kernels(nothing_compiled):
     g = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1024, 16, generator=g) for _ in range(3))
