@@ -99,12 +99,12 @@ def _chosen(t: Term) -> _Chosen | None:
 
 def _with(program: Program, form: Callable[[_Chosen, Axis], Term]) -> Program | None:
     new: dict[Term, Term] = {}
-    any_ = False
+    changed = False
     for t in program.terms():
         new[t] = made = t.over([new[a] for a in t.args]) if t.args else t
         if isinstance(made, Reduce) and (found := _chosen(made)) is not None:
-            new[t], any_ = form(found, made.axis), True
-    return program.over(new) if any_ else None
+            new[t], changed = form(found, made.axis), True
+    return program.over(new) if changed else None
 
 
 def _product(found: _Chosen, i: Axis, x: Term, inside: Term) -> Term:
