@@ -158,11 +158,16 @@ def test_the_time_limit_ends_the_search_and_the_gap_is_said():
     chosen = [(Member("set", (), 1.0 + r.random()),) for _ in range(sets)]
     g = Graph((*covers, *chosen, (Member("all", tuple(range(elements)), 0.0),)), (elements + sets,))
     greedy = choose(g, method="greedy-dag")
-    began = time.monotonic()
-    found = choose(g, time_limit=1.0)
-    assert time.monotonic() - began < 4
-    assert found.bound < found.cost < greedy.cost
-    assert found.proof == "gap" and 0 < found.gap < 0.6
+    for limit in (1.0, 4.0, 16.0):  # a busy machine has not solved the first relaxation after one second
+        began = time.monotonic()
+        found = choose(g, time_limit=limit)
+        assert time.monotonic() - began < limit + 3
+        assert 0 <= found.bound < found.cost <= greedy.cost
+        assert found.proof == "gap" and 0 < found.gap <= 1
+        if found.gap < 0.6 and found.cost < greedy.cost:
+            break
+    else:
+        raise AssertionError(f"no better than greedy after {limit} s: {found}")
     assert (greedy.proof, greedy.gap) == ("none", 1.0)
 
 
