@@ -85,8 +85,9 @@ class Buffer:
 
     @property
     def fastest(self) -> int | None:
-        """The dimension along which neighbours are neighbours in memory, if there is one."""
-        return self.memory[0][0] if self.memory and self.memory[0][1] == 1 else None
+        """The dimension along which neighbours are neighbours in memory, if there is one: none of a column that is part of longer rows."""
+        found = self.memory[0][0] if self.memory and self.memory[0][1] == 1 else None
+        return None if self.unit and found != len(self.shape) - 1 else found
 
     def moved(self, loaded: int) -> int:
         """Bytes that memory moves for so many that are loaded of it, each once: whole sectors."""
