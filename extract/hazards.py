@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import PlanError
 from ..ir import dtypes, nodes, ops
 from ..ir.bounds import ZERO
-from ..ir.index import index
+from ..ir.index import Axis, index
 from ..ir.program import Program
 from ..ir.ranges import INF, Interval
 from ..ir.recursion import by_arguments
@@ -185,12 +185,13 @@ class _Facts(Facts):
         found = super()._met(node, args, found, padded)
         if n.op == "ref" and self.nodes[n.args[0]].op == "reduce" and self.nodes[n.args[0]].attrs[0] in ("max", "min"):
             return args[0].join(ZERO)  # where it is still empty a guard puts a harmless value
-        return found.at_least(1.0) if n.reduction == "sum" and found.lo == 0 and self.has_one(n.args[0]) else found
+        return found.at_least(1.0) if n.reduction == "sum" and found.lo == 0 and self.has_one(n.args[0], n.attrs[1]) else found
 
-    def chooses_one(self, choice: Node) -> bool:
+    def chooses_one(self, choice: Node, along: Axis) -> bool:
         """A part without any element weighs 1 or 0."""
         weights = (Interval(1.0, 1.0), Interval(0.0, 0.0))
-        return all(self.has_one(a) or self.range(a) in weights for a in choice.args[1:]) and any(map(self.has_one, choice.args[1:]))
+        found = [self.has_one(a, along) for a in choice.args[1:]]
+        return any(found) and all(one or self.range(a) in weights for one, a in zip(found, choice.args[1:], strict=True))
 
     def _past(self, node: int) -> int:
         """What a value stands for where only its offset counts: behind references, choices between a number and a value, and products

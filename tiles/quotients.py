@@ -37,7 +37,7 @@ def may_be_tiny(facts: Facts, node: int) -> bool:
         return False
     if n.op == "load":
         return facts.kernel.buffers[n.attrs[0]].dtype != dtypes.float16  # whose smallest number is 2^-24
-    if (n.reduction == "sum" and facts.has_one(n.args[0])) or (r := facts.range(node)).lo >= NORMAL or r.hi <= -NORMAL:
+    if (n.reduction == "sum" and facts.has_one(n.args[0], n.attrs[1])) or (r := facts.range(node)).lo >= NORMAL or r.hi <= -NORMAL:
         return False
     if n.scalar in SAME:
         return any(may_be_tiny(facts, x) for x in n.args[n.scalar == "where" :])

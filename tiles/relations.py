@@ -18,6 +18,7 @@ import numpy as np
 
 from ..ir import ops
 from ..ir.bounds import ZERO, Intervals
+from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ranges import INF, Interval
 from ..ir.recursion import by_arguments
@@ -73,21 +74,30 @@ class Ranges:
         return n.op == "acc" or n.scalar in ("mul", "add") and all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
 
     @by_arguments
-    def has_one(self, body: int) -> bool:
-        """The terms of a sum are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is."""
+    def has_one(self, body: int, along: Axis) -> bool:
+        """The terms of a sum along an axis are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is
+        at least 1.  The maximum is that over this axis alone: where it is over others, too, all terms of a sum may be small."""
         n = self.nodes[body]
         if n.op != "map":
             return False
         o = ops.op(n.attrs[0])
         if o.name == "mul":
-            return any(self.has_one(a) and self.range(b).lo >= 1 for a, b in (n.args, n.args[::-1]))
+            return any(self.has_one(a, along) and self.range(b).lo >= 1 for a, b in (n.args, n.args[::-1]))
         if o.name == "where":
-            return self.chooses_one(n)
+            return self.chooses_one(n, along)
         if ("add", "mul") not in o.turns or not o.increasing:
             return False
-        return any(self.nodes[x].scalar == "add" and c * self.order(x) < 0 for c, _, x in self.readings(n.args[0]))
+        return any(self._falls_short(x, c, along) for c, _, x in self.readings(n.args[0]))
 
-    def chooses_one(self, choice: Node) -> bool:
+    def _falls_short(self, node: int, factor: float, along: Axis) -> bool:
+        """A sum, times a number, is c x - c max x, with the maximum over one axis."""
+        n = self.nodes[node]
+        if n.scalar != "add" or factor * self.order(node) >= 0:
+            return False
+        maxima = (self.nodes[r] for x in n.args for _, _, r in self.readings(x, self.guarded))
+        return any(m.op == "reduce" and m.attrs[1] == along and m.axes == n.axes - {along} for m in maxima)
+
+    def chooses_one(self, choice: Node, along: Axis) -> bool:
         """The same of terms that ``where`` chooses.  The largest may be among those that it does not choose."""
         return False
 

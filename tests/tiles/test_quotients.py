@@ -67,6 +67,8 @@ def test_a_maximum_over_others_says_nothing_of_a_sum():
     """Where the largest element is not chosen, the terms that are may all be tiny."""
     e = b.select(b.eq(Y, 0.0), b.exp(X - b.maximum_over(J, X)), 0.0)
     assert done(e / b.sum_over(J, e)) == ["quotient"]
+    e = b.exp(X - b.maximum_over(I, X))
+    assert done(e / b.sum_over(J, e), roles={I: Role("resident", 64), J: Role("resident", 64)}) == ["quotient"]
 
 
 def test_an_exact_kernel_makes_the_reciprocals_that_it_is_written_with():
