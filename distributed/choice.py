@@ -19,9 +19,12 @@ from functools import cached_property, partial
 
 from ..egraph.frozen import ENode
 from ..errors import GraphError, PlanError
+from ..extract.rates import matrix_us, multiplied
 from ..extract.targets import Target
 from ..extraction import Graph, Member, choose
-from ..ir import ops
+from ..ir import dtypes, ops
+from ..ir.products import Operands
+from ..ir.terms import Map
 from .forms import Forms
 from .mesh import PARTIAL, REPLICATED, Mesh, Move, Place, paths
 from .propagation import ADDS, argument_places
@@ -193,15 +196,21 @@ class Space:
             inside = math.prod(a.size for a in self.axes[body]) * self.mesh.share(args[0])
             if body not in self.forms.products:
                 return derived + inside / rate
-            operand = self.forms.types[body]
             factors = next((m for m in self.forms.members[body] if self.forms.is_product(m)), None)
             if factors is None:
                 return derived  # its multiply-adds are counted where it is first summed up
-            return derived + 2 * inside / (self.target.tensor_rate(operand.name if operand else "float32") * 1e6)
+            return derived + matrix_us(self._multiplied(body), inside, self.target)
         if n.op != "map" or (c in self.forms.products and n.scalar == "mul"):
             return derived + (DERIVED if n.op == "cast" else 0.0)
         op = ops.op(n.attrs[0])
         return derived + elements * (op.cost / rate + op.special / (self.target.special_gops * 1e3))
+
+    def _multiplied(self, body: int) -> Operands:
+        """How the operands of a product are multiplied; of one that a rule made, in its type."""
+        term = self.forms.written.get(body)
+        if isinstance(term, Map) and term.op == "mul":
+            return multiplied(term, self.target)
+        return Operands(self.forms.types[body] or dtypes.float32)
 
     def reading_us(self, name: str, place: Place) -> float:
         """What a device takes to read its part of an input."""

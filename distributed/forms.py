@@ -22,7 +22,7 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.nodes import KINDS, RUNNING
 from ..ir.program import Program
-from ..ir.terms import Reduce
+from ..ir.terms import Reduce, Term
 from ..rewrites import Rule, registry
 from .mesh import Mesh
 from .propagation import ADDS
@@ -124,6 +124,11 @@ class Forms:
                         known[c], grown = found, True
                         break
         return tuple(known)
+
+    @cached_property
+    def written(self) -> Mapping[int, Term]:
+        """The terms of the program, by class."""
+        return dict(zip(self.graph.original, self.program.terms(), strict=True))
 
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..ir.program import Program
 from ..ir.strides import contiguous_strides, spread
 from ..ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
+from .rates import matrix_us, multiplied
 from .targets import Target
 
 _FREE_MAPS = frozenset({"neg", "recip"})  # the second half of a subtraction or division
@@ -91,17 +92,21 @@ def _spread(program: Program, view: View, x: Input) -> float:
     return max(1.0, spread(min(steps), min(own), x.dtype.itemsize)) if steps and own else 1.0
 
 
-def contraction_work(t: Term) -> tuple[str, float]:
-    """The operand type of a matrix product and its floating point operations."""
+def multiply_adds(t: Term) -> float:
+    """How many a matrix product takes."""
     assert isinstance(t, Reduce)
-    operand = t.args[0].dtype
-    return operand.name if operand else "float32", 2.0 * _elements(t) * t.axis.size
+    return float(_elements(t)) * t.axis.size
 
 
 def contraction_us(t: Term, target: Target) -> float:
-    """Microseconds of a matrix product at the device's peak."""
-    precision, count = contraction_work(t)
-    return count / (target.tensor_rate(precision) * 1e6)
+    """Microseconds of a matrix product at the device's peak: what no kernel beats."""
+    return matrix_us(multiplied(t.args[0], target, least=True), multiply_adds(t), target)
+
+
+def _eager_us(t: Term, target: Target) -> float:
+    """The same of eager code, which multiplies in the type of the product."""
+    declared = t.args[0].dtype
+    return 2 * multiply_adds(t) / (target.tensor_rate(declared.name if declared else "float32") * 1e6)
 
 
 def eager_ops(program: Program) -> list[Term]:
@@ -138,7 +143,7 @@ def eager_costs(program: Program, target: Target) -> list[EagerOp]:
         moved = sum(program.input_bytes(a) if isinstance(a, Input) else _bytes(a) for a in sources) + _bytes(t)
         if isinstance(t, Gather):  # of a table, what it reads
             moved -= max(_bytes(sources[0]) - _bytes(t), 0)
-        work = contraction_us(t, target) if is_contraction(t) else 0.0
+        work = _eager_us(t, target) if is_contraction(t) else 0.0
         found.append(EagerOp(t, moved, max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us))
     return found
 
@@ -150,8 +155,8 @@ def baseline(program: Program, target: Target) -> Baseline:
     flops: dict[str, float] = {}
     for op in ops:
         if is_contraction(op.term):
-            precision, count = contraction_work(op.term)
-            flops[precision] = flops.get(precision, 0.0) + count
+            how = multiplied(op.term.args[0], target, least=True)
+            flops[how.unit] = flops.get(how.unit, 0.0) + 2 * len(how.pairs) * multiply_adds(op.term)
     total, us = sum(op.dram_bytes for op in ops), math.fsum(op.us for op in ops)
     compulsory = _input_bytes(program, terms)
     compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)

@@ -395,7 +395,7 @@ def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
         if n.reduction != "sum":
             continue
         found = dots.match(lowering, n.args[0], n.attrs[1])
-        if found is None or found.dtype is not dtypes.float16:
+        if found is None or not (found.how.rounded and found.how.dtype is dtypes.float16):
             continue
         for side in (found.a, found.b):
             size = dots.computed(lowering, side, dtypes.float16)

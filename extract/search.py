@@ -708,6 +708,7 @@ class _Form:
             exact=self.search.exact,
             stepwise=self.stepwise,
             lanes=not (target.on_cpu or self.search.exact) if model is None else model.lanes,
+            narrow_products=1 if self.search.exact else target.narrow_products,
         )
         try:
             if dims not in self.orders:

@@ -5,8 +5,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of at most so many binary digits, all of them multiples of ``step``, a power of two, and none beyond ``largest``; of both
+    signs.  Infinities and NaN are left aside."""
+
+    digits: int
+    step: float
+    largest: float
+
+    def __or__(self, other: Numbers) -> Numbers:
+        """Those of both."""
+        return Numbers(max(self.digits, other.digits), min(self.step, other.step), max(self.largest, other.largest))
+
+    def __mul__(self, other: Numbers) -> Numbers:
+        """All products of two of them: one of a single digit, a power of two, adds none."""
+        digits = self.digits + other.digits - (1 in (self.digits, other.digits))
+        return Numbers(digits, self.step * other.step, self.largest * other.largest)
+
+    def __contains__(self, other: Numbers) -> bool:
+        """Whether each of the others is one of them."""
+        return other.digits <= self.digits and self.step <= other.step and other.largest <= self.largest
+
+
+def number(value: float) -> Numbers:
+    """A constant as numbers; 0 and what is not finite are among all."""
+    if value == 0 or not math.isfinite(value):
+        return Numbers(0, math.inf, 0.0)
+    top, bottom = abs(value).as_integer_ratio()
+    last = top & -top  # the last digit of the numerator, where the denominator is 1; that is a power of two
+    return Numbers((top // last).bit_length(), last / bottom, abs(value))
 
 
 @dataclass(frozen=True)
@@ -19,6 +52,7 @@ class DType:
     short: str  # "fp16", "i32", ...
     largest: float  # largest finite magnitude
     epsilon: float  # spacing at 1.0 (0 for exact types)
+    step: float = 1.0  # smallest number above 0
 
     def __repr__(self) -> str:
         return f"dtype({self.name!r})"
@@ -26,6 +60,12 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers that it has."""
+        digits = 1 - int(math.log2(self.epsilon)) if self.is_float else int(self.largest).bit_length()
+        return Numbers(digits, self.step, max(self.largest, -self.least))
 
     @property
     def is_wide(self) -> bool:
@@ -61,10 +101,10 @@ class DType:
         return np.dtype("float32" if self.is_float and (self.itemsize == 1 or self.name == "bfloat16") else self.name)
 
 
-float16 = DType("float16", "float", 2, "fp16", 65504.0, 2.0**-10)
-bfloat16 = DType("bfloat16", "float", 2, "bf16", 3.3895313892515355e38, 2.0**-7)
-float32 = DType("float32", "float", 4, "fp32", 3.4028234663852886e38, 2.0**-23)
-float64 = DType("float64", "float", 8, "fp64", 1.7976931348623157e308, 2.0**-52)
+float16 = DType("float16", "float", 2, "fp16", 65504.0, 2.0**-10, 2.0**-24)
+bfloat16 = DType("bfloat16", "float", 2, "bf16", 3.3895313892515355e38, 2.0**-7, 2.0**-133)
+float32 = DType("float32", "float", 4, "fp32", 3.4028234663852886e38, 2.0**-23, 2.0**-149)
+float64 = DType("float64", "float", 8, "fp64", 1.7976931348623157e308, 2.0**-52, 2.0**-1074)
 int8 = DType("int8", "int", 1, "i8", 2.0**7 - 1, 0.0)
 uint8 = DType("uint8", "int", 1, "u8", 2.0**8 - 1, 0.0)
 int16 = DType("int16", "int", 2, "i16", 2.0**15 - 1, 0.0)
@@ -73,8 +113,8 @@ int64 = DType("int64", "int", 8, "i64", 2.0**63 - 1, 0.0)
 bool_ = DType("bool", "bool", 1, "i1", 1.0, 0.0)
 
 DTYPES = {d.name: d for d in (float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, bool_)}
-float8_e4m3fn = DType("float8_e4m3fn", "float", 1, "fp8e4nv", 448.0, 2.0**-3)
-float8_e5m2 = DType("float8_e5m2", "float", 1, "fp8e5", 57344.0, 2.0**-2)
+float8_e4m3fn = DType("float8_e4m3fn", "float", 1, "fp8e4nv", 448.0, 2.0**-3, 2.0**-9)
+float8_e5m2 = DType("float8_e5m2", "float", 1, "fp8e5", 57344.0, 2.0**-2, 2.0**-16)
 STORED = {d.name: d for d in (float8_e4m3fn, float8_e5m2)}  # of inputs alone: a load casts, and nothing is cast to them or computed in them
 INPUTS = DTYPES | STORED  # what an input may be
 _RANK = {

@@ -37,10 +37,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from . import dtypes, ops
-from .dtypes import DType
+from .dtypes import DType, Numbers
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
 from .states import part_of
@@ -164,6 +165,21 @@ def dtype(kind: str, attrs: Sequence[Any], args: Sequence[DType | None], fractio
     found = dtypes.promote(*args[first:])
     floats = result == "float" or any(fraction[first:]) or (kind == "reduce" and attrs[0] == "mean")
     return dtypes.float32 if floats and found is not None and not found.is_float else found
+
+
+def held(kind: str, attrs: Sequence[Any], kept: DType, args: Sequence[Numbers]) -> Numbers:
+    """Numbers of which a value surely is one, perhaps fewer than the type has that it is ``kept`` in: a cast to a type that has a number
+    does not change it, nor do views; ops that select make no new digits.  ``args``: the same of its arguments."""
+    if kind == "const":
+        return dtypes.number(attrs[0])
+    found = kept.numbers
+    if kind in ("view", "gather") or (kind == "cast" and kept.is_float):
+        found = args[0]
+    elif kind == "map" and ops.OPS[attrs[0]].selects:
+        found = reduce(Numbers.__or__, args[attrs[0] == "where" :])
+    elif kind == "map" and attrs[0] in ("mul", "square"):
+        found = args[0] * args[-1]
+    return found if found in kept.numbers else kept.numbers
 
 
 def text(kind: str, attrs: Sequence[Any], args: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from ..errors import UnsupportedOpError
 from . import dtypes, nodes, ops
-from .dtypes import DType
+from .dtypes import DType, Numbers
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
 from .recursion import arguments_first
@@ -103,6 +103,11 @@ class Term:
         """The element type; ``None`` for a weakly typed constant."""
         fraction = [isinstance(a, Const) and a.fraction for a in self.args]
         return nodes.dtype(self.kind, self.attrs, [a.dtype for a in self.args], fraction)
+
+    @_FromArguments
+    def held(self) -> Numbers:
+        """The numbers that it is surely one of, where the program computes it in its type (:func:`.nodes.held`)."""
+        return nodes.held(self.kind, self.attrs, self.dtype or dtypes.float32, [a.held for a in self.args])
 
     def over(self, args: Iterable[Term], attribute: Callable[[Any], Any] = lambda x: x) -> Any:
         """The same operation on other arguments; with attributes changed, if so is said."""

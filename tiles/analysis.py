@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dtypes, nodes, ops
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, Numbers
 from ..ir.index import Axis
 from ..ir.recursion import by_arguments, evaluated
 from .kernel import Kernel, Node
@@ -142,6 +142,17 @@ class Facts(Ranges):
             return buffer.narrow or buffer.dtype
         fraction = [self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in n.args]
         return nodes.dtype(n.op, n.attrs, [self.dtype(x) for x in n.args], fraction)
+
+    @by_arguments
+    def held(self, node: int) -> Numbers:
+        """The numbers that the node is surely one of, in the program and in a kernel (:func:`~eqfuse.ir.nodes.held`).  Arithmetic is in
+        float32, unless the program keeps its result in a narrower type; what is read has the type of its buffer."""
+        n, own = self.nodes[node], self.dtype(node)
+        kept = n.stored or (self.kernel.buffers[n.attrs[0]].dtype if n.op == "load" else own)
+        if n.stored is None and n.op not in ("load", "cast") and (kept is None or kept.is_float):
+            kept = dtypes.float32
+        assert kept is not None
+        return nodes.held(n.op, n.attrs, kept, [self.held(x) for x in n.args])
 
     # -- padded lanes --------------------------------------------------------------------------------------------------------
     @by_arguments

@@ -34,6 +34,7 @@ class OpenAccumulator:
     new: Value | None = None
     start: Value | None = None  # of a sum: the value that it goes on from
     lanes: Dim | None = None  # it has a state for each lane of this dim, which are reduced after the loop
+    scale: float = 1.0  # so many times the value
 
 
 @dataclass(eq=False)
@@ -57,7 +58,7 @@ class Block:
     memo: dict[Any, Operand] = field(default_factory=dict)
     loops: dict[tuple[Any, ...], OpenLoop] = field(default_factory=dict)
     states: dict[Any, OpenAccumulator] = field(default_factory=dict)
-    operands: dict[Any, tuple[Value, bool]] = field(default_factory=dict)
+    operands: dict[Any, tuple[tuple[Value, ...], bool]] = field(default_factory=dict)
     several: dict[Any, list[Operand]] = field(default_factory=dict)
     depth: int = 0
 

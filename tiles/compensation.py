@@ -58,7 +58,7 @@ class Factor:
 def worthwhile(kernel: Kernel, contractions: Sequence[DotMatch]) -> bool:
     """The kernel stores what has digits to lose: in more than 16 bits, and no part of a result of these."""
     stored = (b for r in kernel.roots if not ((b := kernel.buffers[r.buffer]).result and b.result.itemsize <= 2))
-    fine = all(m.dtype.itemsize > 2 for m in contractions)
+    fine = not any(m.how.rounded for m in contractions)
     return any(b.dtype.itemsize > 2 and (fine or b.role == "output") for b in stored)
 
 

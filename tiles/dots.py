@@ -7,23 +7,29 @@ exactly zero on padded lanes of k, because zero times infinity is not zero.
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
 largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both
 operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.
+
+Of other products the numbers that their operands are held in decide (:mod:`~eqfuse.ir.products`).  A cast that only widens an operand
+is left out, so that what is loaded goes straight to the unit; an operand in pieces is ``x = h + (x - h)``, where h is x rounded to 16 bits
+and the difference is exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from ..ir import dtypes
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, Numbers
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
-from ..ir.ranges import Interval, mul
+from ..ir.products import IN_TF32, NARROW, Operands, operands
+from ..ir.ranges import UNIT, Interval, mul
 from ..ir.recursion import Steps
+from .analysis import Facts
 from .blocks import Block
 from .builder import Builder, Mode
 from .masks import padded
-from .program import Dim, Dot, Permute, Value
+from .program import Dim, Dot, Literal, Operand, Permute, Value
 from .quotients import product
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
@@ -31,15 +37,14 @@ MIN_DOT_K = 16  # the shortest contraction that the matrix units take
 
 @dataclass(frozen=True)
 class DotMatch:
-    """How a product splits: the factors of each operand, the dims, and the operand type."""
+    """How a product splits: the factors of each operand, the dims, and how the operands are multiplied."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]
     m: Dim
     n: Dim
     k: Dim
-    dtype: DType
-    precision: str
+    how: Operands
 
 
 def match(builder: Builder, body: int, axis: Axis) -> DotMatch | None:
@@ -59,7 +64,10 @@ def match(builder: Builder, body: int, axis: Axis) -> DotMatch | None:
         return None
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
-    return DotMatch(a, b, m, n, k, *operand_type(builder, a, b))
+    how = multiplied(builder, a, b, axis)
+    if not how.rounded and how.dtype in NARROW:
+        a, b = (tuple(narrowest(builder, f) for f in side) for side in (a, b))
+    return DotMatch(a, b, m, n, k, how)
 
 
 def found(builder: Builder) -> tuple[DotMatch, ...]:
@@ -84,15 +92,31 @@ def _factors(builder: Builder, body: int, k: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operand_type(builder: Builder, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
-    """The type of both operands, and the precision of their products."""
+def multiplied(builder: Builder, a: tuple[int, ...], b: tuple[int, ...], axis: Axis) -> Operands:
+    """How the product of two operands is taken over an axis."""
     facts = builder.facts
     kept = {f: builder.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
     promoted = dtypes.promote(*kept.values())
-    if promoted not in (dtypes.float16, dtypes.bfloat16):
-        return dtypes.float32, "ieee"
-    wide = promoted is dtypes.float16 and any(computed(builder, side, promoted).magnitude > promoted.largest for side in (a, b))
-    return (dtypes.float32, "tf32") if wide else (promoted, "")
+    left, right = (reduce(Numbers.__mul__, map(facts.held, side)) for side in (a, b))
+    how = operands(promoted, left, right, builder.kernel.narrow_products, (_weights(facts, a, axis), _weights(facts, b, axis)))
+    if how.rounded and how.dtype is dtypes.float16 and any(computed(builder, s, how.dtype).magnitude > how.dtype.largest for s in (a, b)):
+        return replace(IN_TF32, rounded=True)
+    return how
+
+
+def _weights(facts: Facts, side: tuple[int, ...], axis: Axis) -> bool:
+    """Whether an operand is between 0 and 1, and 1 somewhere in every sum over an axis."""
+    return len(side) == 1 and facts.range(side[0]).join(UNIT) == UNIT and facts.has_one(side[0], axis)
+
+
+def narrowest(builder: Builder, factor: int) -> int:
+    """What a factor was before casts that only widened it."""
+    facts, nodes = builder.facts, builder.nodes
+    while (n := nodes[factor]).op == "cast" and n.stored is None and (of := facts.dtype(n.args[0])) and of.is_float:
+        if of == n.attrs[0] or facts.held(n.args[0]) not in n.attrs[0].numbers:
+            break
+        factor = n.args[0]
+    return factor
 
 
 def computed(builder: Builder, side: tuple[int, ...], dtype: DType) -> Interval:
@@ -113,11 +137,16 @@ def emit(
     accumulator: Value | None,
     hint: str,
 ) -> Steps[Value]:
-    """Emit a contraction, added to ``accumulator`` if there is one."""
-    a, a_loaded = yield _operand(builder, found.a, (found.m, found.k), found, axis, block, mode)
-    b, b_loaded = yield _operand(builder, found.b, (found.k, found.n), found, axis, block, mode)
-    dst = builder.value(hint, (found.m, found.n), dtypes.float32)
-    return builder.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
+    """Emit a contraction, added to ``accumulator`` if there is one; ``how.scale`` times what it is."""
+    (many_a, many_b), pairs = found.how.pieces, found.how.pairs
+    a, a_loaded = yield _operand(builder, found.a, (found.m, found.k), found, many_a, axis, block, mode)
+    b, b_loaded = yield _operand(builder, found.b, (found.k, found.n), found, many_b, axis, block, mode)
+    total = accumulator
+    for i, j in pairs:
+        dst = builder.value(hint if (i, j) == pairs[-1] else f"{hint}_part", (found.m, found.n), dtypes.float32)
+        total = builder.put(block, Dot(dst, a[i], b[j], total, found.how.precision, (a_loaded, b_loaded)))
+    assert total is not None
+    return total
 
 
 def _operand(
@@ -125,18 +154,20 @@ def _operand(
     factors: tuple[int, ...],
     dims: tuple[Dim, ...],
     found: DotMatch,
+    many: int,
     axis: Axis,
     block: Block,
     mode: Mode | None,
-) -> Steps[tuple[Value, bool]]:
-    """An operand in its type and the order of its dims, made once in a block, and whether it comes straight from memory."""
-    key = (factors, dims, found.dtype, axis, mode and mode.key)
+) -> Steps[tuple[tuple[Value, ...], bool]]:
+    """An operand in its type and the order of its dims, in ``many`` pieces, made once in a block; and whether it is loaded as it is."""
+    to = found.how.dtype
+    key = (factors, dims, to, many, axis, mode and mode.key)
     if key in block.operands:
         return block.operands[key]
     facts = builder.facts
     only = builder.nodes[factors[0]]
     # a tile of positions has its dims in one order, and so has what is loaded there
-    loaded = len(factors) == 1 and only.op == "load" and all(len(builder.dims_of(builder.nodes[x].axes)) < 2 for x in only.args)
+    loaded = many == len(factors) == 1 and only.op == "load" and all(len(builder.dims_of(builder.nodes[x].axes)) < 2 for x in only.args)
     if loaded:
         v = yield builder.load(factors[0], builder.home(factors[0], block, mode), dims)
     elif len(factors) == 1:
@@ -148,10 +179,28 @@ def _operand(
     )
     if not zero:
         v = builder.masked(block, v, padded((builder.binding(axis, block),)), 0.0)
-    if v.dtype != found.dtype:
-        loaded = False
-        v = builder.cast(v, found.dtype, block)
-    if v.dims != dims:
-        v = builder.once(v, ("permute", dims), lambda s: Permute(builder.value(s.name + "_t", dims, s.dtype), s), block)
-    block.operands[key] = v, loaded
-    return v, loaded
+    loaded = loaded and v.dtype == to
+    pieces = _pieces(builder, factors, v, found.how, many, block) if many > 1 else (v if v.dtype == to else builder.cast(v, to, block),)
+
+    def turned(s: Value) -> Permute:
+        return Permute(builder.value(s.name + "_t", dims, s.dtype), s)
+
+    pieces = tuple(p if p.dims == dims else builder.once(p, ("permute", dims), turned, block) for p in pieces)
+    block.operands[key] = pieces, loaded
+    return pieces, loaded
+
+
+def _pieces(builder: Builder, factors: tuple[int, ...], v: Value, how: Operands, many: int, block: Block) -> tuple[Value, ...]:
+    """A value, scaled, as the sum of so many of 16 bits: each is what those before leave, rounded, and what is left is exact."""
+    rest: Operand = builder.as_float(v, block)
+    if how.scale != 1:
+        rest = builder.let(block, "mul", (rest, Literal(how.scale)), hint="scaled")
+    head, largest = rest, how.dtype.largest
+    if how.scale == 1 and reduce(mul, (builder.facts.range(f, finite_inputs=True) for f in factors)).magnitude > largest:
+        head = builder.let(block, "minimum", (builder.let(block, "maximum", (rest, Literal(-largest))), Literal(largest)))
+    found: list[Value] = []
+    for _ in range(many):
+        found.append(builder.cast(builder.as_value(head, block), how.dtype, block))
+        if len(found) < many:
+            head = rest = builder.let(block, "add", (rest, builder.let(block, "neg", (found[-1],))), hint="rest")
+    return tuple(found)

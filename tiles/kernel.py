@@ -131,7 +131,8 @@ class Kernel:
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
     ``stepwise``: every operation is rounded by itself, none contracted with another.  ``lanes``: loops keep a state for each few
-    neighbours, where they can (:mod:`.lanes`)."""
+    neighbours, where they can (:mod:`.lanes`).  ``narrow_products``: how many matrix products in 16 bits take no longer than one in
+    float32; 1 where operands are multiplied in the type that they are declared in (:mod:`.dots`)."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -152,6 +153,7 @@ class Kernel:
     exact: bool = False
     stepwise: bool = False
     lanes: bool = False
+    narrow_products: int = 1
 
     def __str__(self) -> str:
         return kernel_text(self)

@@ -319,13 +319,16 @@ class Lowering(Builder):
             kept = (yield compensation.factor(self, node, form, state, body, mode)).of(self, old, body)
             new = self.let(body, m.combine, (kept, (yield self._elements(n.args[0], axis, m, body, mode, old.dtype))), hint=hint)
         else:
+            found = dots.match(self, n.args[0], axis) if m.name == "sum" else None
+            if found is not None and form is not None and not form.terms:
+                state.scale = found.how.scale
             update: Operand = old
             if n.op == "roll":
                 update = yield self.emit(n.args[1], body, mode, state)
                 untouched = guards.untouched(self, node, state, body)
                 if untouched is not None:
                     update = self.let(body, "where", (untouched, old, update))
-            new = yield self._tile(n.args[0], axis, monoid, body, mode, update, hint=hint, kind=old.dtype)
+            new = yield self._tile(n.args[0], axis, monoid, body, mode, update, hint=hint, kind=old.dtype, scale=state.scale)
         assert isinstance(new, Value)
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
         state.new = new
@@ -366,6 +369,11 @@ class Lowering(Builder):
         if state.lanes is not None:
             assert which == "final", "a running value is read, whose state is kept by lanes"
             v = self._over_lanes(node, v, state.lanes, where)
+        if state.scale != 1:
+            key = ("unscaled", v.name, which)
+            if key not in where.memo:
+                where.memo[key] = self.let(where, "mul", (v, Literal(1 / state.scale)))
+            v = self.as_value(where.memo[key], where)
         if self.nodes[node].attrs[0] != "mean":
             return v
         b = body.loop.binding
@@ -413,14 +421,17 @@ class Lowering(Builder):
         acc: Operand | None,
         hint: str | None = None,
         kind: DType = dtypes.float32,
+        scale: float = 1.0,
     ) -> Steps[Operand]:
-        """The reduction of one tile along an axis, in a type, combined with ``acc`` if there is one."""
+        """The reduction of one tile along an axis, in a type, combined with ``acc`` if there is one; ``scale`` times that."""
         m = MONOIDS[MONOIDS[monoid].state]
         if m.name == "sum":
             found = dots.match(self, body, axis)
             if found is not None:
-                accumulator = acc if isinstance(acc, Value) else None
+                accumulator = acc if isinstance(acc, Value) and scale == found.how.scale else None
                 dot = yield dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
+                if scale != found.how.scale:
+                    dot = self.let(where, "mul", (dot, Literal(scale / found.how.scale)))
                 return dot if acc is accumulator else self.let(where, "add", (acc, dot), hint=hint)  # type: ignore[arg-type]
             if mode is None and isinstance(acc, Value) and self._goes_on(body, axis):
                 return (yield self._summed_on(body, where, acc, hint))
@@ -448,8 +459,8 @@ class Lowering(Builder):
         n = self.nodes[node]
         if axis in self.dim_of or axis not in n.axes or n.op != "reduce" or n.attrs[0] != "sum" or self.readers[node] != 1:
             return False
-        product = dots.match(self, n.args[0], n.attrs[1]) is not None
-        return not self.kernel.exact and (product or self._goes_on(n.args[0], n.attrs[1]))
+        product = dots.match(self, n.args[0], n.attrs[1])
+        return not self.kernel.exact and (self._goes_on(n.args[0], n.attrs[1]) if product is None else product.how.scale == 1)
 
     def _summed_on(self, node: int, where: Block, acc: Value, hint: str | None) -> Steps[Value]:
         """A sum of products added to ``acc`` as it is summed: one accumulator for all axes of a matrix product whose rows have several."""

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 
 from ...ir import dtypes, ops
 from ...ir.index import Axis
+from ...ir.products import IN_TF32, Operands
 from ...ir.program import Output
 from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, postorder
+from ..rates import matrix_us, multiplied
 from ..targets import Target
 
 Wide = Collection[Term]
@@ -90,7 +92,7 @@ class _Stages:
         body, summed = nest[-1].args[0], frozenset(r.axis for r in nest)
         work = size(body.axes | summed)
         product = t.monoid == "sum" and _is_product(body, summed)
-        tensor = 2 * work / (self.target.tensor_rate(self.operand_type(body)) * 1e6) if product else 0.0
+        tensor = matrix_us(self.multiplied(body), work, self.target) if product else 0.0
         if product:  # the matrix unit multiplies
             self.counted |= {f for f in _products(body) if len(f.axes) == len(body.axes)}
         return self.stage(t, body, self.written(t), tensor, 0.0 if product else work, work > LONG and size(t.axes) < self.target.sm_count)
@@ -127,11 +129,11 @@ class _Stages:
         vector = max(instructions / (self.target.simt_gops * 1e3), special / (self.target.special_gops * 1e3))
         return max(tensor + vector * (BESIDE if tensor else 1.0), moved / (self.target.dram_gb_s * 1e3))
 
-    def operand_type(self, body: Term) -> str:
-        """The type of the operands of a product: one of float16 that may exceed it is multiplied in tf32."""
+    def multiplied(self, body: Term) -> Operands:
+        """How the operands of a product are multiplied: those of float16 that may exceed it in tf32."""
         if body.dtype is dtypes.float16 and any(f in self.wide for f in _factors(body)):
-            return "tf32"
-        return body.dtype.name if body.dtype else "float32"
+            return IN_TF32
+        return multiplied(body, self.target)
 
 
 def program_us(outputs: Sequence[Output], terms: Sequence[Term], target: Target, look: Look, wide: Wide = frozenset()) -> float:

@@ -15,6 +15,7 @@ from functools import cached_property
 from ...ir.index import Axis
 from ...ir.program import Program
 from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
+from ..rates import matrix_us, multiplied
 from ..targets import Target
 
 AxisSets = frozenset[frozenset[Axis]]
@@ -94,13 +95,11 @@ class Work:
 
     def us(self, nest: Nest, beside: frozenset[Term]) -> float:
         """What computing a nest takes, beside something that reads the leaves ``beside`` anyway: its arithmetic, or its reads."""
-        operand = nest.body.dtype
         work = 0.0
         if nest.product:
-            plain = isinstance(nest.body, Map) and nest.body.op == "mul"
-            count = elements(nest.body.axes)
-            rate = self.target.tensor_rate(operand.name if operand else "float32") if plain else self.target.simt_gops / 1e3
-            work = 2 * count / (rate * 1e6)
+            body, count = nest.body, elements(nest.body.axes)
+            plain = isinstance(body, Map) and body.op == "mul"
+            work = matrix_us(multiplied(body, self.target), count, self.target) if plain else 2 * count / (self.target.simt_gops * 1e3)
         return max(work, self.move_us(sum(map(self.bytes, self.leaves(nest.body) - beside))))
 
     def bytes(self, t: Term) -> int:

@@ -141,6 +141,11 @@ class Target(Stated):
         """
         return self.tensor_tflops.get(operand, 2e-3 * self.simt_gops)
 
+    @property
+    def narrow_products(self) -> int:
+        """How many matrix products of operands of 16 bits take no longer than one of float32; at least 1."""
+        return max(1, int(self.tensor_rate("float16") / self.tensor_rate("float32")))
+
     def occupancy(self, *, registers: int, shared_bytes: int, num_warps: int) -> int:
         """How many CTAs fit an SM at a time; 0 means that the kernel cannot be launched.
 
