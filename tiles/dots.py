@@ -97,11 +97,17 @@ def multiplied(builder: Builder, a: tuple[int, ...], b: tuple[int, ...], axis: A
     facts = builder.facts
     kept = {f: builder.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
     promoted = dtypes.promote(*kept.values())
-    left, right = (reduce(Numbers.__mul__, map(facts.held, side)) for side in (a, b))
-    how = operands(promoted, left, right, builder.kernel.narrow_products, (_weights(facts, a, axis), _weights(facts, b, axis)))
+    weights = _weights(facts, a, axis), _weights(facts, b, axis)
+    how = operands(promoted, _held(facts, a), _held(facts, b), builder.kernel.narrow_products, weights)
     if how.rounded and how.dtype is dtypes.float16 and any(computed(builder, s, how.dtype).magnitude > how.dtype.largest for s in (a, b)):
         return replace(IN_TF32, rounded=True)
     return how
+
+
+def _held(facts: Facts, side: tuple[int, ...]) -> Numbers:
+    """The numbers that an operand is surely one of; a product of several factors is made in float32."""
+    found = reduce(Numbers.__mul__, map(facts.held, side))
+    return found if len(side) == 1 or found in dtypes.float32.numbers else dtypes.float32.numbers
 
 
 def _weights(facts: Facts, side: tuple[int, ...], axis: Axis) -> bool:

@@ -1,5 +1,7 @@
 """Products of operands that the program cast to a wider type: they are multiplied in the narrow one, and nothing is lost that the wide one has."""
 
+from math import prod
+
 import pytest
 import torch
 from torch.nn import functional
@@ -55,8 +57,9 @@ def rounded(a, b):
     return (a * a).to(F16).to(a.dtype) @ b
 
 
-def multiplied(a, c, b):
-    return (a * c) @ b
+def multiplied(*args):
+    *factors, b = args
+    return prod(factors) @ b
 
 
 def widened(f):
@@ -95,6 +98,7 @@ CASES = {
     "one in float32": (product, ((50, 70, F32), (70, 40, BF16)), "bfloat16", [3]),
     "the other in float32": (product, ((50, 70, F16), (70, 40, F32)), "bfloat16", [5]),
     "a product on a side": (multiplied, ((50, 70, F16), (50, 70, F16), (70, 40, F16)), "bfloat16", [5]),
+    "of three": (multiplied, ((50, 70, F16),) * 3 + ((70, 40, F16),), "bfloat16", [5]),
     "all in float32": (product, ((50, 70, F32), (70, 40, F32)), "float32", [1]),
 }
 
