@@ -1,8 +1,8 @@
 """Contractions on the matrix unit.
 
 ``sum_k`` of a product is a matrix product if its factors split by the two tile dims that remain: A[m, k] and B[k, n], with m before n
-in the kernel's order of dims.  Factors that depend on neither m nor n go to A, which may live in registers.  Both operands must be
-exactly zero on padded lanes of k, because zero times infinity is not zero.
+in the kernel's order of dims.  Factors that depend on neither m nor n go to A, which may live in registers, unless that takes from A what
+it is held in.  Both operands must be exactly zero on padded lanes of k, because zero times infinity is not zero.
 
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
 largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both
@@ -22,7 +22,7 @@ from ..ir import dtypes
 from ..ir.dtypes import DType, Numbers
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
-from ..ir.products import IN_TF32, NARROW, Operands, operands
+from ..ir.products import IEEE, IN_TF32, NARROW, Operands, operands
 from ..ir.ranges import UNIT, Interval, mul
 from ..ir.recursion import Steps
 from .analysis import Facts
@@ -65,6 +65,11 @@ def match(builder: Builder, body: int, axis: Axis) -> DotMatch | None:
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
     how = multiplied(builder, a, b, axis)
+    own = tuple(f for f in a if m in dims[f])
+    if how == IEEE and own != a and any(k in dims[f] for f in own):
+        shared = (*b, *(f for f in a if f not in own))
+        if (other := multiplied(builder, own, shared, axis)) != IEEE:
+            a, b, how = own, shared, other
     if not how.rounded and how.dtype in NARROW:
         a, b = (tuple(narrowest(builder, f) for f in side) for side in (a, b))
     return DotMatch(a, b, m, n, k, how)

@@ -57,6 +57,14 @@ def rounded(a, b):
     return (a * a).to(F16).to(a.dtype) @ b
 
 
+def of_rows(p, s, g):
+    return (p * s).mT @ g
+
+
+def of_rows_turned(p, s, g):
+    return g.mT @ (p * s)
+
+
 def multiplied(*args):
     *factors, b = args
     return prod(factors) @ b
@@ -99,6 +107,8 @@ CASES = {
     "the other in float32": (product, ((50, 70, F16), (70, 40, F32)), "bfloat16", [5]),
     "a product on a side": (multiplied, ((50, 70, F16), (50, 70, F16), (70, 40, F16)), "bfloat16", [5]),
     "of three": (multiplied, ((50, 70, F16),) * 3 + ((70, 40, F16),), "bfloat16", [5]),
+    "a factor of neither side": (of_rows, ((70, 50, F32), (70, 1, F32), (70, 40, F16)), "bfloat16", [5]),
+    "the same, turned": (of_rows_turned, ((70, 50, F32), (70, 1, F32), (70, 40, F16)), "bfloat16", [5]),
     "all in float32": (product, ((50, 70, F32), (70, 40, F32)), "float32", [1]),
 }
 
