@@ -29,6 +29,7 @@ class Alignment:
         self._parts: dict[Item, tuple[Item, ...]] = {}
         self._merged: dict[tuple[Item, ...], Item] = {}
         self._joined: dict[Item, tuple[tuple[Item | None, int], ...]] = {}  # per root: what stands side by side, and where that starts
+        self._apart: list[Item] = []  # dimensions by whose parts values are made
         self._turns: list[Item] = []  # dimensions along which a value stands beside itself
         self._pages: list[tuple[Dims, Dims]] = []  # dimensions that say which page is read, and those of a page
         self._count = 0
@@ -187,6 +188,14 @@ class Alignment:
                 else:
                     self.unify(out[k], d)
         return tuple(out)
+
+    def take_apart(self, item: Item) -> None:
+        """Note that values are made by the parts of a dimension, each a product of its own."""
+        self._apart.append(item)
+
+    def is_apart(self, item: Item) -> bool:
+        """Whether that was noted of a dimension."""
+        return any(self.find(x) == self.find(item) for x in self._apart)
 
     def reshape(self, dims: Dims, old: Sequence[int], new: Sequence[int]) -> Dims:
         """Dimensions after a reshape."""

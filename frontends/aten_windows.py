@@ -1,9 +1,13 @@
-"""ATen ops over windows: pooling, and the convolutions that are no products of large matrices.
+"""ATen ops over windows: pooling.
 
 The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.  A position in the
 padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.  Windows
 that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
 ``i * n // o`` and end before ``((i + 1) * n + o - 1) // o``, which are positions of the language as well.
+
+From the other side, windows of a stride ``s`` that look at ``p`` are those from ``(p + padding) // s`` downwards, as many as overlap
+(:func:`looking_at`).  Of adaptive pools, from ``n`` positions to ``o``, the windows that look at a position are an adaptive window
+themselves, from ``o`` to ``n``.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import torch
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Cast, Const, Map, Term, as_term, whole_number
-from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, fresh_dims, shape_of
+from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, shape_of
 from .aten_ranges import all_of, within
 from .aten_reductions import reduce_over
 from .spec import ir_dtype
@@ -84,7 +88,7 @@ def _result_shape(node: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in (value if isinstance(value, torch.Tensor) else value[0]).shape)
 
 
-def _align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window]) -> Any:
+def align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window]) -> Any:
     dims, k = dims_of(x), len(windows)
     outer, inner = [], []
     for item, w in zip(dims[-k:], windows, strict=True):
@@ -109,23 +113,28 @@ class Seen:
     at: At
     condition: Term | None
     steps: At  # the position in the window, for each of its dimensions
+    step_there: Term | None = None  # the condition that it is one
 
-    def reduced(self, call: Call, monoid: str, x: Term, identity: Term) -> Term:
+    def reduced(self, monoid: str, x: Term, identity: Term) -> Term:
         """The reduction over the window of a term at :attr:`at`."""
-        return reduce_over(monoid, self.axes, x if self.condition is None else Map("where", (self.condition, x, identity)))
+        return reduce_over(monoid, self.axes, self.there(x, identity))
+
+    def there(self, x: Term, identity: Term) -> Term:
+        """A term at :attr:`at`, if there is such a position."""
+        return x if self.condition is None else Map("where", (self.condition, x, identity))
 
 
-def looked_at(call: Call, windows: Sequence[Window]) -> Seen:
-    """What the result sees of an argument through windows, whose axes the alignment has left at the node."""
+def looked_at(call: Call, windows: Sequence[Window], within_it: Sequence[IndexExpr] = ()) -> Seen:
+    """What the result sees of an argument through windows, whose axes the alignment has left at the node, or at one position of each."""
     k = len(windows)
     lead, own = call.at[: len(call.at) - k], call.at[len(call.at) - k :]
     axes: list[Axis] = []
     at = list(lead)
     conditions: list[Term] = []
     steps: list[IndexExpr] = []
-    for e, item, w in zip(own, call.node.meta[WINDOWS], windows, strict=True):
-        a = call.reader.bound(item, free_axes(call.at) | frozenset(axes))
-        step = ZERO if a is None else index(a)
+    for d, (e, w) in enumerate(zip(own, windows, strict=True)):
+        a = None if within_it else call.reader.bound(call.node.meta[WINDOWS][d], free_axes(call.at) | frozenset(axes))
+        step = within_it[d] if within_it else ZERO if a is None else index(a)
         steps.append(step)
         axes += [] if a is None else [a]
         position = w.start(e) + step * w.dilation
@@ -139,6 +148,46 @@ def looked_at(call: Call, windows: Sequence[Window]) -> Seen:
     return Seen(axes, tuple(at), all_of(conditions), tuple(steps))
 
 
+def lookers(w: Window) -> Window:
+    """The windows that look at a position, as a window of theirs."""
+    if w.adaptive:
+        return adaptive(w.out, w.n)
+    return Window(w.out, -(-w.size * math.gcd(w.stride, w.dilation) // w.stride), out=w.n)
+
+
+def looking_at(call: Call, windows: Sequence[Window], *, all_there: bool = False) -> Seen:
+    """What the windows see that look at the position of the result, or, if ``all_there``, more of them.
+
+    ``i * stride + w * dilation = p + padding`` has no solution where stride and dilation have a divisor that the right side lacks.
+    Without it they have none, so ``w`` is a multiple of the right side, up to multiples of the stride, and ``i`` is what is left.
+    """
+    if windows[0].adaptive:
+        return looked_at(call, [lookers(w) for w in windows])
+    k = len(windows)
+    lead, own = call.at[: len(call.at) - k], call.at[len(call.at) - k :]
+    axes: list[Axis] = []
+    at, steps = list(lead), list[IndexExpr]()
+    there, steps_there = list[Term](), list[Term]()
+    for p, item, w in zip(own, call.node.meta[WINDOWS][:k], windows, strict=True):
+        a = call.reader.bound(item, free_axes(call.at) | frozenset(axes))
+        axes += [] if a is None else [a]
+        back = ZERO if a is None else index(a)
+        common = math.gcd(w.stride, w.dilation)
+        stride, dilation = w.stride // common, w.dilation // common
+        place = (p + w.padding) // common
+        first = place * pow(dilation, -1, stride) % stride
+        which = place // stride + (place % stride - first * dilation) // stride - back * dilation
+        step = first + back * stride
+        there += within(call, which, w.out)
+        if not all_there:
+            of_step = within(call, step, w.size) + within(call, (p + w.padding) % common, 1)
+            there += of_step
+            steps_there += of_step
+        at.append(ZERO if w.out == 1 else which)
+        steps.append(ZERO if w.size == 1 else step)
+    return Seen(axes, tuple(at), all_of(there), tuple(steps), all_of(steps_there))
+
+
 # maxima -----------------------------------------------------------------------------------------------------------------------------
 def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     """The largest of each window; NaN if one is.  Its position, if that is wanted, is the first of it, or the last NaN, as torch's."""
@@ -146,7 +195,7 @@ def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     value = call.read(x, seen.at)
     dtype = ir_dtype(x.meta["val"].dtype)
     least = Const(-math.inf) if dtype.is_float else Cast(dtype, Const(dtype.least))
-    largest = seen.reduced(call, "max", value, least)
+    largest = seen.reduced("max", value, least)
     if not call.item:
         return largest
     position = call.reader.position(flat_position(seen.at, windows))
@@ -155,10 +204,10 @@ def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     def only(condition: Term, other: Term) -> Term:
         return Cast(dtypes.int64, Map("where", (condition, position, other)))
 
-    first = seen.reduced(call, "min", only(Map("eq", (value, largest)), beyond), Cast(dtypes.int64, beyond))
+    first = seen.reduced("min", only(Map("eq", (value, largest)), beyond), Cast(dtypes.int64, beyond))
     if not dtype.is_float:
         return first
-    last = seen.reduced(call, "max", only(Map("ne", (value, value)), before), Cast(dtypes.int64, before))
+    last = seen.reduced("max", only(Map("ne", (value, value)), before), Cast(dtypes.int64, before))
     return Map("where", (Map("ne", (largest, largest)), last, first))
 
 
@@ -187,7 +236,7 @@ def _avg_windows(k: int) -> Any:
 
 def _table(name: str, windows: Any, read: Any) -> None:
     def align(alignment: Any, node: Any, x: Any, *args: Any) -> Any:
-        return _align_windows(alignment, node, x, windows(node, x, *args))
+        return align_windows(alignment, node, x, windows(node, x, *args))
 
     OPS[name] = AtenOp(align, lambda call, x, *args: read(call, x, windows(call.node, x, *args), *args), whole=True)
 
@@ -203,7 +252,7 @@ def _total(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     if not dtype.is_float:
         raise call.unsupported("of integers")
     seen = looked_at(call, windows)
-    return seen.reduced(call, "sum", call.read(x, seen.at), Const(0.0))
+    return seen.reduced("sum", call.read(x, seen.at), Const(0.0))
 
 
 def averaged(call: Call, total: Term, at: At, windows: Sequence[Window], include: bool = True, divisor: int | None = None) -> Term:
@@ -250,61 +299,3 @@ for _k in (2, 3):
         f"aten._adaptive_avg_pool{_k}d.default", _adaptive_windows(_k),
         lambda call, x, windows, *_: averaged_adaptively(call, _total(call, x, windows), call.at, windows),
     )  # fmt: skip
-
-
-# convolutions -----------------------------------------------------------------------------------------------------------------------
-def _kind(x: Any, weight: Any, transposed: bool, groups: int) -> str:
-    """``channels``: of one position, a product of matrices; ``depth``: of one channel each; anything else is left to a library."""
-    (_, channels, *_), (_, inner, *window) = shape_of(x), shape_of(weight)
-    if transposed:
-        return ""
-    if groups == 1 and set(window) <= {1}:
-        return "channels"
-    return "depth" if groups == channels and inner == 1 else ""
-
-
-def _convolution_windows(node: Any, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> list[Window]:
-    window = shape_of(weight)[2:]
-    return pool_windows(node, x, len(window), window, stride, padding, dilation)
-
-
-def _align_convolution(
-    alignment: Any, node: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any,
-    groups: int,
-) -> Any:  # fmt: skip
-    kind, out = _kind(x, weight, transposed, groups), dims_of(weight)[0]
-    if not kind:
-        return fresh_dims(alignment, node)
-    if kind == "channels":
-        alignment.unify(dims_of(x)[1], dims_of(weight)[1])
-    elif shape_of(x)[1] == shape_of(weight)[0]:
-        alignment.unify(dims_of(x)[1], out)
-    if bias is not None:
-        alignment.unify(out, dims_of(bias)[0])
-    batch, _, *places = _align_windows(alignment, node, x, _convolution_windows(node, x, weight, stride, padding, dilation))
-    return batch, out, *(i if n == m else p for i, p, n, m in zip(dims_of(x)[2:], places, shape_of(x)[2:], shape_of(node)[2:], strict=True))
-
-
-def _convolution(
-    call: Call, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
-) -> Term:
-    """``sum_w weight[w] * x[i * stride + w * dilation - padding]`` for each channel, or ``sum_c weight[c] * x[c]`` at each position."""
-    kind = _kind(x, weight, transposed, groups)
-    if not kind:
-        raise call.unsupported("other than of single positions, or of each channel alone")
-    batch, out, *_ = call.at
-    seen = looked_at(call, _convolution_windows(call.node, x, weight, stride, padding, dilation))
-    if kind == "channels":
-        c = call.reader.bound(dims_of(weight)[1], free_axes(call.at))
-        axes, channel, inner = [] if c is None else [c], *(2 * (ZERO if c is None else index(c),))
-    else:
-        each = shape_of(weight)[0] // groups if groups else 1
-        axes, channel, inner = seen.axes, ZERO if groups == 1 else out // each, ZERO
-    value = call.read(x, (batch, channel, *seen.at[2:]))
-    if seen.condition is not None:
-        value = Map("where", (seen.condition, value, Const(0.0)))
-    found = reduce_over("sum", axes, value * call.read(weight, (out, inner, *seen.steps)))
-    return found if bias is None else found + call.read(bias, (out,))
-
-
-OPS["aten.convolution.default"] = AtenOp(_align_convolution, _convolution, whole=True)

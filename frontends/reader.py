@@ -32,6 +32,7 @@ from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Scan, Term, View, as_term, number_of, whole_number
 from . import (  # noqa: F401 - they fill the table
     aten_associative,
+    aten_convolutions,
     aten_functions,
     aten_gathers,
     aten_joins,
@@ -292,8 +293,8 @@ class Reader:
         return along, parts
 
     def _is_apart(self, item: int) -> bool:
-        """Whether values are read both as a whole and by parts along a dimension."""
-        return self.alignment.find(item) in self._apart
+        """Whether values are read both as a whole and by parts along a dimension, or are made by its parts."""
+        return self.alignment.find(item) in self._apart or self.alignment.is_apart(item)
 
     def _taken_apart(self, node: Node, at: At) -> frozenset[Axis]:
         """Axes of a result at whose quotients and remainders a value is read that a reduction makes."""

@@ -1,0 +1,166 @@
+"""ATen ops that are convolutions, of any number of dimensions, strides, groups, and transposed ones, and their gradients.
+
+A convolution relates three values: ``weight[o, c, w]`` stands between what is *seen* at ``[b, g * C + c, i * stride + w * dilation -
+padding]`` and what is *seeing* at ``[b, o, i]``, where ``g`` is the group of ``o``.  Each of the three is a sum of products of the two
+others.  What sees is a convolution; what is seen a transposed one, and the gradient of a convolution by its argument; and the weight's
+gradient is the third.
+
+Sums over channels are innermost: at each position of a window they are products of matrices, into one accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.index import Axis, IndexExpr
+from ..ir.terms import Const, Map, Term
+from .aten import OPS, WINDOWS, At, AtenOp, Call, dims_of, free_axes, shape_of
+from .aten_reductions import combined, reduce_over
+from .aten_windows import Seen, Window, align_windows, looked_at, lookers, looking_at, pool_windows
+
+
+@dataclass(frozen=True)
+class _Related:
+    """The three values, of which one may be the result, and how windows lie."""
+
+    seen: Any
+    seeing: Any
+    weight: Any
+    windows: Sequence[Window]
+    groups: int
+
+    @property
+    def each(self) -> tuple[int, int]:
+        """How many channels of a group see, and how many are seen."""
+        out, inner = shape_of(self.weight)[:2]
+        return out // self.groups, inner
+
+    def align(self, alignment: Any) -> tuple[Any, Any, Any]:
+        """The dimensions of the channels that see, of those that are seen, and of those in a group that see."""
+        (out, inner), (seeing, seen) = dims_of(self.weight)[:2], self.each
+        if self.groups == 1:
+            return out, inner, out
+        group, own = alignment.split(out, [self.groups, seeing]) if seeing > 1 else (out, None)
+        if seen == 1:
+            return out, group, own
+        whole = alignment.merge([group, inner])
+        for item in (out, whole):  # a group is a batch of a product
+            alignment.take_apart(item)
+        return out, whole, own
+
+    def by_seeing(self, call: Call) -> Term:
+        """What sees."""
+        batch, out, *_ = call.at
+        (seeing, channels), seen = self.each, looked_at(call, self.windows)
+        first = out // max(seeing, 1) * channels
+        return self._sum(call, seen, lambda c: (self.seen, (batch, first + c, *seen.at[2:])), lambda c: (out, c))
+
+    def by_seen(self, call: Call) -> Term:
+        """What is seen.  Results at ``stride * q + r`` are of one phase ``r``, for which some of a window's positions count, others not."""
+        batch, channel, *_ = call.at
+        (seeing, channels), there = self.each, looking_at(call, self.windows)
+        first, inner = channel // max(channels, 1) * seeing, channel % max(channels, 1)
+        return self._sum(call, there, lambda e: (self.seeing, (batch, first + e, *there.at[2:])), lambda e: (first + e, inner))
+
+    def by_weight(self, call: Call) -> Term:
+        """The weight: a sum over batches and positions."""
+        out, inner, *steps = call.at
+        (seeing, channels), (axes, at) = self.each, _positions(call, self.seeing)
+        seen = looked_at(replace(call, at=at), self.windows, steps)
+        first = out // max(seeing, 1) * channels
+        x = seen.there(call.read(self.seen, (at[0], first + inner, *seen.at[1:])), Const(0.0))
+        return reduce_over("sum", axes, call.read(self.seeing, (at[0], out, *at[1:])) * x)
+
+    def _sum(self, call: Call, seen: Seen, of: Callable[[IndexExpr], tuple[Any, At]], weight: Callable[[IndexExpr], At]) -> Term:
+        """The sum over a window, and inside of that over channels, of a value times the weight."""
+        found = []
+        for axes, c in call.reader.places(call.node.meta[WINDOWS][-1], free_axes(call.at) | frozenset(seen.axes)):
+            factor = call.read(self.weight, (*weight(c), *seen.steps))
+            if seen.step_there is not None:  # of a number, 0 would be: of an infinite one, it is none
+                factor = Map("where", (seen.step_there, factor, Const(0.0)))
+            found.append(reduce_over("sum", [*seen.axes, *axes], seen.there(call.read(*of(c)), Const(0.0)) * factor))
+        return combined("sum", found)
+
+
+def _positions(call: Call, x: Any) -> tuple[list[Axis], At]:
+    """Axes for all of a value but its channels, and the position along each dimension."""
+    axes: list[Axis] = []
+    at: list[IndexExpr] = []
+    for item in (dims_of(x)[0], *dims_of(x)[2:]):
+        more, e = call.reader.bind(item, free_axes(call.at) | frozenset(axes))
+        axes += more
+        at.append(e)
+    return axes, tuple(at)
+
+
+def _related(node: Any, x: Any, weight: Any, how: Sequence[Any], result: Any) -> _Related:
+    """The values of a call, whose argument ``x`` and ``result`` are related."""
+    stride, padding, dilation, transposed, _, groups = how
+    seen, seeing = (result, x) if transposed else (x, result)
+    window = shape_of(weight)[2:]
+    return _Related(seen, seeing, weight, pool_windows(seeing, seen, len(window), window, stride, padding, dilation), groups)
+
+
+def _phases(alignment: Any, item: Any, w: Window) -> Any:
+    """A dimension that is seen, as long as so many positions of windows: cut into these and the phases between them."""
+    n, stride = w.n, w.stride
+    if stride == 1 or n % stride or n == stride:
+        return item if n == w.out else alignment.fresh(n)
+    every = item if n == stride * w.out else alignment.fresh(n // stride)
+    found = alignment.merge([every, alignment.fresh(stride)])
+    alignment.take_apart(found)
+    return found
+
+
+def _align(alignment: Any, node: Any, x: Any, weight: Any, bias: Any, *how: Any) -> Any:
+    related, transposed = _related(node, x, weight, how, node), how[3]
+    seeing, seen, own = related.align(alignment)
+    alignment.unify(dims_of(x)[1], seeing if transposed else seen)
+    out = seen if transposed else seeing
+    if bias is not None:
+        alignment.unify(out, dims_of(bias)[0])
+    if transposed:
+        places: Any = [_phases(alignment, item, w) for item, w in zip(dims_of(x)[2:], related.windows, strict=True)]
+        node.meta[WINDOWS] = tuple(alignment.fresh(lookers(w).size) for w in related.windows)
+    else:
+        places = align_windows(alignment, node, x, related.windows)[2:]
+        places = [i if n == m else p for i, p, n, m in zip(dims_of(x)[2:], places, shape_of(x)[2:], shape_of(node)[2:], strict=True)]
+    node.meta[WINDOWS] = (*node.meta[WINDOWS], own if transposed else dims_of(weight)[1])
+    return dims_of(x)[0], out, *places
+
+
+def _convolution(call: Call, x: Any, weight: Any, bias: Any, *how: Any) -> Term:
+    related = _related(call.node, x, weight, how, call.node)
+    found = related.by_seen(call) if how[3] else related.by_seeing(call)
+    return found if bias is None else found + call.read(bias, (call.at[1],))
+
+
+OPS["aten.convolution.default"] = AtenOp(_align, _convolution, whole=True)
+
+
+# gradients --------------------------------------------------------------------------------------------------------------------------
+def _align_gradients(alignment: Any, node: Any, grad: Any, x: Any, weight: Any, _: Any, *how: Any) -> Any:
+    related, transposed = _related(node, grad, weight, (*how[:3], not how[3], *how[4:6]), x), how[3]
+    seeing, seen, own = related.align(alignment)
+    for value, channels in ((related.seen, seen), (related.seeing, seeing)):
+        alignment.unify(dims_of(value)[1], channels)
+    alignment.unify(dims_of(grad)[0], dims_of(x)[0])
+    sizes = [(w if transposed else lookers(w)).size for w in related.windows]
+    node.meta[WINDOWS] = (*map(alignment.fresh, sizes), dims_of(weight)[1] if transposed else own)
+    return dims_of(x), dims_of(weight), dims_of(grad)[1:2]
+
+
+def _gradients(call: Call, grad: Any, x: Any, weight: Any, _: Any, *how: Any) -> Term:
+    """Of the argument, of the weight, or of the bias."""
+    related = _related(call.node, grad, weight, (*how[:3], not how[3], *how[4:6]), x)
+    if call.item == 0:
+        return related.by_seeing(call) if how[3] else related.by_seen(call)
+    if call.item == 1:
+        return related.by_weight(call)
+    axes, at = _positions(call, grad)
+    return reduce_over("sum", axes, call.read(grad, (at[0], *call.at, *at[1:])))
+
+
+OPS["aten.convolution_backward.default"] = AtenOp(_align_gradients, _gradients, whole=True)
