@@ -1,20 +1,18 @@
-"""ATen ops that are convolutions, of any number of dimensions, strides, groups, and transposed ones, and their gradients.
+"""ATen ops that are convolutions: of one to three dimensions, with strides, dilation, padding and groups, and transposed ones.
 
-A convolution relates three values: ``weight[o, c, w]`` stands between what is *seen* at ``[b, g * C + c, i * stride + w * dilation -
-padding]`` and what is *seeing* at ``[b, o, i]``, where ``g`` is the group of ``o``.  Each of the three is a sum of products of the two
-others.  What sees is a convolution; what is seen a transposed one, and the gradient of a convolution by its argument; and the weight's
-gradient is the third.
-
-Sums over channels are innermost: at each position of a window they are products of matrices, into one accumulator.
+A convolution relates what is *seen* at ``[b, g * C + c, i * stride + w * dilation - padding]`` with what is *seeing* at ``[b, o, i]``, by
+``weight[o, c, w]``, where ``g`` is the group of ``o``.  What sees is the sum over ``c`` and ``w``; what is seen, the result of a transposed
+convolution, that over ``o`` and ``w``.  Sums over channels are innermost: products of matrices, at each position of a window, into one
+accumulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ..ir.index import Axis, IndexExpr
+from ..ir.index import IndexExpr
 from ..ir.terms import Const, Map, Term
 from .aten import OPS, WINDOWS, At, AtenOp, Call, dims_of, free_axes, shape_of
 from .aten_reductions import combined, reduce_over
@@ -23,7 +21,7 @@ from .aten_windows import Seen, Window, align_windows, looked_at, lookers, looki
 
 @dataclass(frozen=True)
 class _Related:
-    """The three values, of which one may be the result, and how windows lie."""
+    """What is seen, what is seeing, one of which is the result, and how windows lie."""
 
     seen: Any
     seeing: Any
@@ -64,15 +62,6 @@ class _Related:
         first, inner = channel // max(channels, 1) * seeing, channel % max(channels, 1)
         return self._sum(call, there, lambda e: (self.seeing, (batch, first + e, *there.at[2:])), lambda e: (first + e, inner))
 
-    def by_weight(self, call: Call) -> Term:
-        """The weight: a sum over batches and positions."""
-        out, inner, *steps = call.at
-        (seeing, channels), (axes, at) = self.each, _positions(call, self.seeing)
-        seen = looked_at(replace(call, at=at), self.windows, steps)
-        first = out // max(seeing, 1) * channels
-        x = seen.there(call.read(self.seen, (at[0], first + inner, *seen.at[1:])), Const(0.0))
-        return reduce_over("sum", axes, call.read(self.seeing, (at[0], out, *at[1:])) * x)
-
     def _sum(self, call: Call, seen: Seen, of: Callable[[IndexExpr], tuple[Any, At]], weight: Callable[[IndexExpr], At]) -> Term:
         """The sum over a window, and inside of that over channels, of a value times the weight."""
         found = []
@@ -82,17 +71,6 @@ class _Related:
                 factor = Map("where", (seen.step_there, factor, Const(0.0)))
             found.append(reduce_over("sum", [*seen.axes, *axes], seen.there(call.read(*of(c)), Const(0.0)) * factor))
         return combined("sum", found)
-
-
-def _positions(call: Call, x: Any) -> tuple[list[Axis], At]:
-    """Axes for all of a value but its channels, and the position along each dimension."""
-    axes: list[Axis] = []
-    at: list[IndexExpr] = []
-    for item in (dims_of(x)[0], *dims_of(x)[2:]):
-        more, e = call.reader.bind(item, free_axes(call.at) | frozenset(axes))
-        axes += more
-        at.append(e)
-    return axes, tuple(at)
 
 
 def _related(node: Any, x: Any, weight: Any, how: Sequence[Any], result: Any) -> _Related:
@@ -138,29 +116,3 @@ def _convolution(call: Call, x: Any, weight: Any, bias: Any, *how: Any) -> Term:
 
 
 OPS["aten.convolution.default"] = AtenOp(_align, _convolution, whole=True)
-
-
-# gradients --------------------------------------------------------------------------------------------------------------------------
-def _align_gradients(alignment: Any, node: Any, grad: Any, x: Any, weight: Any, _: Any, *how: Any) -> Any:
-    related, transposed = _related(node, grad, weight, (*how[:3], not how[3], *how[4:6]), x), how[3]
-    seeing, seen, own = related.align(alignment)
-    for value, channels in ((related.seen, seen), (related.seeing, seeing)):
-        alignment.unify(dims_of(value)[1], channels)
-    alignment.unify(dims_of(grad)[0], dims_of(x)[0])
-    sizes = [(w if transposed else lookers(w)).size for w in related.windows]
-    node.meta[WINDOWS] = (*map(alignment.fresh, sizes), dims_of(weight)[1] if transposed else own)
-    return dims_of(x), dims_of(weight), dims_of(grad)[1:2]
-
-
-def _gradients(call: Call, grad: Any, x: Any, weight: Any, _: Any, *how: Any) -> Term:
-    """Of the argument, of the weight, or of the bias."""
-    related = _related(call.node, grad, weight, (*how[:3], not how[3], *how[4:6]), x)
-    if call.item == 0:
-        return related.by_seeing(call) if how[3] else related.by_seen(call)
-    if call.item == 1:
-        return related.by_weight(call)
-    axes, at = _positions(call, grad)
-    return reduce_over("sum", axes, call.read(grad, (at[0], *call.at, *at[1:])))
-
-
-OPS["aten.convolution_backward.default"] = AtenOp(_align_gradients, _gradients, whole=True)

@@ -124,17 +124,17 @@ class Seen:
         return x if self.condition is None else Map("where", (self.condition, x, identity))
 
 
-def looked_at(call: Call, windows: Sequence[Window], within_it: Sequence[IndexExpr] = ()) -> Seen:
-    """What the result sees of an argument through windows, whose axes the alignment has left at the node, or at one position of each."""
+def looked_at(call: Call, windows: Sequence[Window]) -> Seen:
+    """What the result sees of an argument through windows, whose axes the alignment has left at the node."""
     k = len(windows)
     lead, own = call.at[: len(call.at) - k], call.at[len(call.at) - k :]
     axes: list[Axis] = []
     at = list(lead)
     conditions: list[Term] = []
     steps: list[IndexExpr] = []
-    for d, (e, w) in enumerate(zip(own, windows, strict=True)):
-        a = None if within_it else call.reader.bound(call.node.meta[WINDOWS][d], free_axes(call.at) | frozenset(axes))
-        step = within_it[d] if within_it else ZERO if a is None else index(a)
+    for e, item, w in zip(own, call.node.meta[WINDOWS][:k], windows, strict=True):
+        a = call.reader.bound(item, free_axes(call.at) | frozenset(axes))
+        step = ZERO if a is None else index(a)
         steps.append(step)
         axes += [] if a is None else [a]
         position = w.start(e) + step * w.dilation

@@ -226,6 +226,16 @@ def _added(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     return product * alpha if beta == 0 else product * alpha + beta * c
 
 
+def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    """``torch._convolution``, which also says what its library may do."""
+    return aten.convolution(x, weight, bias, *how[:6])
+
+
+def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution of times, batches and channels, by a weight of times, channels and results."""
+    return aten.convolution(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, [1], [pad], [1], False, [0], 1).permute(2, 0, 1)
+
+
 def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
     """The norm of a difference."""
     return torch.linalg.vector_norm(x - y, p)
@@ -473,6 +483,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._grouped_mm.default: grouped_mm,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,
+    **dict.fromkeys((aten._convolution.default, aten._convolution.deprecated), convolution),
+    aten.conv_tbc.default: conv_tbc,
     aten.dist.default: dist,
     aten._cdist_forward.default: cdist,
 }

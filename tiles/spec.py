@@ -199,7 +199,8 @@ def _together(at: _Scope, s: Reduce | Scan) -> tuple[Dim, ...] | None:
     found = tuple(d for d in at.program.dims if any(d in v.dims for v in parts)) if s.parts else s.src.dims
     known = len(parts) == m.parts and parts[m.part] == s.src and s.dst.dtype == s.src.dtype
     ordered = all(v.dims == tuple(d for d in found if d in v.dims) for v in parts)
-    return found if known and ordered and s.dim in found and len(s.dim.axes) == 1 else None
+    whole = len(s.dim.axes) == 1 or (isinstance(s, Reduce) and m.idempotent)  # as edges take those of packed dims
+    return found if known and ordered and s.dim in found and whole else None
 
 
 def _left(s: Reduce, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -400,7 +401,7 @@ TILES: Spec = Spec(
         ),
         Row(
             "reduced dim",
-            "a reduction takes one dim of one axis away, or leaves a lane for so many of its neighbours",
+            "a reduction takes one dim away, of one axis unless it is an extremum's, or leaves a lane for so many of its neighbours",
             lambda at, s: (dims := _together(at, s)) is not None and s.dst.dims == _left(s, dims),
             (Reduce,),
         ),
