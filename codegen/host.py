@@ -344,6 +344,11 @@ class Host:
         made, buffer = call.result, call.result.buffer
         name = self.argument[buffer.name]
         yield f"{name} = {self.imported[call.entry]}({', '.join(arguments)})"
+        for d, n in reversed([*enumerate(made.lengths)]):
+            if n > 1:
+                first = sum(made.lengths[:d])
+                parts = tuple_text([self.sizes.of_axis(a) for a in made.order[first : first + n] if a is not None])
+                yield f"{name} = {name}.unflatten({d}, {parts})"
         if None in made.order:
             yield f"{name} = {name}[{', '.join('0' if a is None else ':' for a in made.order)}]"
         axes = [a for a in made.order if a is not None]

@@ -1,7 +1,8 @@
-"""Matrix products of the vendor's library, through torch: offers that no rule has to make.
+"""Matrix products and convolutions of the vendor's library, through torch: offers that no rule has to make.
 
 A sum of a product whose sides have axes of their own *is* a matrix product: every such value of the program is offered as one, whatever
-batches, rows, columns and contracted axes it has, alone and with what is added to all its rows.  What this takes on a device says its
+batches, rows, columns and contracted axes it has, alone and with what is added to all its rows.  So is every convolution, transposed ones
+among them, without groups.  What this takes on a device says its
 target file (``library_tflops``, ``library_us``); where that has no rate for a type, nothing is offered.  This is an equality
 over the reals: libraries sum in an order of their own, and round products in 16-bit types at once, as eager code does.
 """
@@ -10,17 +11,21 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.terms import Map, Reduce, Term
+from .convolutions import Convolution, convolution
 from .outside import Handed, Outside
 from .targets import Target
 
 NAME = "library_product"
+CONVOLUTION = "library_convolution"
+MADE_FOR_ALL = frozenset({NAME, CONVOLUTION})  # what is offered for many values of a program
+SHARES = {False: 0.9, True: 0.4}  # of the library's rate of products, by whether it is transposed (measured on a CPU)
 HALF_RATE = 12.0  # rows of a product, or columns, with which a library reaches half of its rate (measured: 2 to 1024 rows of 1024 columns)
 
 
@@ -66,12 +71,15 @@ class Product:
     def us(self, target: Target) -> float:
         """Microseconds: its arithmetic, at a rate that was measured with its traffic, or that alone if it takes longer."""
         assert self.term.dtype is not None
-        m, n = (math.prod(a.size for a in axes) for axes in (self.rows, self.columns))
-        flops = 2.0 * m * n * math.prod(a.size for a in (*self.batches, *self.contracted))
-        moved = sum(math.prod(a.size for a in order) for order in self.orders) * self.term.dtype.itemsize
-        share = 1 + HALF_RATE / max(min(m, n), 1)
-        computing = share * flops / (target.library_tflops[self.term.dtype.name] * 1e6)
-        return target.library_us + max(moved / (target.dram_gb_s * 1e3), computing)
+        m, n, *k = (math.prod(a.size for a in axes) for axes in (self.rows, self.columns, self.batches, self.contracted))
+        moved = sum(math.prod(a.size for a in order) for order in self.orders)
+        return _us(target, self.term.dtype, m, n, math.prod(k), moved)
+
+
+def _us(target: Target, dtype: DType, m: int, n: int, k: int, moved: int, share: float = 1.0) -> float:
+    """Microseconds of a product of matrices by the library, which moves so many elements, at a share of its rate."""
+    rate = share * target.library_tflops[dtype.name] / (1 + HALF_RATE / max(min(m, n), 1))
+    return target.library_us + max(moved * dtype.itemsize / (target.dram_gb_s * 1e3), 2.0 * m * n * k / (rate * 1e6))
 
 
 def product(term: Term) -> Product | None:
@@ -135,7 +143,34 @@ def products(graph: FrozenGraph, target: Target) -> Iterator[Outside]:
             yield _offered(p, c, tuple(classes[x] for x in (p.a, p.b, p.added) if x is not None), names[c])
 
 
-sources: list[Callable[[FrozenGraph, Target], Iterable[Outside]]] = [products]
+def convolutions(graph: FrozenGraph, target: Target) -> Iterator[Outside]:
+    """The same for every convolution with a window, or a stride."""
+    classes = dict(zip(graph.program.terms(), graph.original, strict=True))
+    names, done = buffer_names(graph), set[int]()
+    for term, c in classes.items():
+        dtype = term.dtype
+        if c not in done and dtype is not None and dtype.name in target.library_tflops and (found := convolution(term)) is not None:
+            done.add(c)
+            reads = tuple(classes[x] for x in (found.x, found.weight, found.added) if x is not None)
+            yield _convolved(found, dtype, c, reads, names[c])
+
+
+def _convolved(found: Convolution, dtype: DType, cls: int, reads: tuple[int, ...], about: str) -> Outside:
+    """A convolution as an offer."""
+    made, *given = (
+        Handed(c, name, tuple(a for axes in order for a in axes), dtype, tuple(map(len, order)))
+        for c, name, order in zip((cls, *reads), ("y", "x", "weight", "bias"), found.orders, strict=False)
+    )
+    moved = sum(math.prod(a.size for a in v.order if a is not None) for v in (made, *given))
+
+    def us(target: Target) -> float:
+        return _us(target, dtype, *found.product, moved, SHARES[found.transposed])
+
+    entry, named = found.function
+    return Outside(CONVOLUTION, "extract/library.py", entry, made, tuple(given), us, (), named, about)
+
+
+sources: list[Callable[[FrozenGraph, Target], Iterable[Outside]]] = [products, convolutions]
 """What makes the library's offers for a graph.  The face of the package adds to it."""
 
 

@@ -26,12 +26,14 @@ from .targets import Target
 @dataclass(frozen=True)
 class Handed:
     """A value that a function takes or returns: its class, its name where it is offered, the axes in the order of the function's tensor
-    (none for a dimension of length 1), and the type that the tensor must have, if that matters."""
+    (none for a dimension of length 1), the type that the tensor must have, if that matters, and how many axes each dimension has, if not
+    one."""
 
     cls: int
     name: str
     order: tuple[Axis | None, ...]
     dtype: DType | None = None
+    lengths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Outside:
     reads: tuple[Handed, ...]
     us: Callable[[Target], float] = field(compare=False)
     first: tuple[str, ...] = ()
-    named: tuple[tuple[str, float], ...] = ()
+    named: tuple[tuple[str, float | tuple[int, ...]], ...] = ()
     about: str = ""
 
     @property
@@ -139,7 +141,9 @@ def _solutions(known: Mapping[str, Axis], values: Sequence[tuple[tuple[str, ...]
         yield from _solutions({**known, name: axis}, values)
 
 
-def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...]) -> Operand | None:
+def operand(
+    buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...], lengths: tuple[int, ...] = ()
+) -> Operand | None:
     """How a function sees a buffer that is read at an index, if it can."""
     dims: list[Axis | None] = []
     for e, size in zip(index, buffer.shape, strict=True):
@@ -153,7 +157,7 @@ def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None
     held, seen = ([a for a in axes if a is not None] for axes in (dims, order))
     if len(held) != len(seen) or set(held) != set(seen):
         return None
-    return Operand(buffer, tuple(dims), order)
+    return Operand(buffer, tuple(dims), order, lengths)
 
 
 def planned_call(
@@ -176,7 +180,7 @@ def planned_call(
         if seen is None:
             return _unfit(outside, value, [a for a in accesses[value.cls] if a.buffer])
         reads.append(seen)
-    made = operand(*result, outside.result.order)
+    made = operand(*result, outside.result.order, outside.result.lengths)
     if made is None:
         return f"{spoken(outside)}, but {result[0].name} does not hold {outside.result.name} dimension by dimension"
     moved = sum({o.buffer.name: o.buffer.bytes for o in (*reads, made)}.values())

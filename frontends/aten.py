@@ -38,6 +38,9 @@ class Reading(Protocol):
     def read(self, x: Any, at: At) -> Term:
         """The term of a value at an index."""
 
+    def once(self, x: Any, at: At) -> Term:
+        """The same, of a value that several positions share."""
+
     def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
         """An axis for a dimension, to reduce over; ``None`` where its size is 1."""
 

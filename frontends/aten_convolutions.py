@@ -69,7 +69,7 @@ class _Related:
             factor = call.read(self.weight, (*weight(c), *seen.steps))
             if seen.step_there is not None:  # of a number, 0 would be: of an infinite one, it is none
                 factor = Map("where", (seen.step_there, factor, Const(0.0)))
-            found.append(reduce_over("sum", [*seen.axes, *axes], seen.there(call.read(*of(c)), Const(0.0)) * factor))
+            found.append(reduce_over("sum", [*seen.axes, *axes], seen.there(call.reader.once(*of(c)), Const(0.0)) * factor))
         return combined("sum", found)
 
 

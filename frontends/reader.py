@@ -333,6 +333,16 @@ class Reader:
             x, item = x.args
         return self._read_result(x, at, item)
 
+    def once(self, x: Any, at: At) -> Term:
+        """The same, of what several positions share: a pointwise value at its own axes, as values with reductions are read anyway, so that
+        it may be stored as it is; what moves or joins others is read through."""
+        op = OPS.get(str(x.target))
+        same = any(hasattr(y, "meta") and dims_of(y) == dims_of(x) for y in x.all_input_nodes)
+        if x.op == "call_function" and op is not None and op.move is not None:
+            source = arguments(x)
+            return self.once(source[0], op.move(Call(self, x, at), *source))
+        return (self._shared(x, _wrapped(shape_of(x), at), None) if same else None) or self.read(x, at)
+
     def result(self, x: Node, at: At) -> Term:
         """The term for what the program returns."""
         while True:

@@ -18,12 +18,13 @@ class Operand:
 
     ``dims`` has one entry per dimension of the buffer: the axis that it holds, or ``None`` for a dimension of length 1 that the
     function does not see.  ``order`` are the axes of the function's tensor, outermost first, ``None`` for a dimension of length 1 that the
-    buffer does not have.
+    buffer does not have.  ``lengths``: how many of these each dimension of what a function returns lists, if not one.
     """
 
     buffer: Buffer
     dims: tuple[Axis | None, ...]
     order: tuple[Axis | None, ...]
+    lengths: tuple[int, ...] = ()
 
     @property
     def permutation(self) -> tuple[int, ...]:
@@ -41,7 +42,7 @@ class OutsideCall:
     reads: tuple[Operand, ...]
     result: Operand
     first: tuple[str, ...] = ()
-    named: tuple[tuple[str, float], ...] = ()
+    named: tuple[tuple[str, float | tuple[int, ...]], ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ...ir.terms import Input
-from ..library import NAME, buffer_names
+from ..library import MADE_FOR_ALL, buffer_names
 from ..outside import Outside, misfits, spoken
 from ..plan import PlannedCall
 from ..search import BEATEN, Rejection
@@ -68,7 +68,7 @@ class Calls:
         best: Cover | None = None
         for more in ((), self.points.worth_storing):
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
-            many = len(self.maker.offers) > 1 and all(o.by == NAME for o in using.values())  # of one the plan says what it takes
+            many = len(self.maker.offers) > 1 and all(o.by in MADE_FOR_ALL for o in using.values())  # of one the plan says what it takes
             limit = known.us if known is not None and many else math.inf
             chain = partial(self.maker.chain, points, described, using, floors=self._floors(using))
             rough = self.maker.roughly_below(limit, lambda us, c=chain: c(limit=us))  # type: ignore[misc]
