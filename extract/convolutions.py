@@ -8,7 +8,7 @@ of one dimension, and of its window.  It does not matter how a program spells th
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -92,8 +92,8 @@ def convolution(term: Term) -> Convolution | None:
     sides = [_Side(x) for x in inner.args]
     if any(s.base.dtype != term.dtype for s in sides):
         return None
-    for x, weight in (sides, sides[::-1]):
-        found = _related(x, weight, term.axes, contracted)
+    for value, weight in (sides, sides[::-1]):
+        found = _related(value, weight, term.axes, contracted)
         if found is not None:
             return found
     return None
@@ -115,8 +115,8 @@ class _Side:
             x = x.args[1]
         places: dict[Axis, IndexExpr] = {a: index(a) for a in x.axes}
         while isinstance(x, View):
-            at = x.index.substitute(places)
-            x, moved = x.args[0], x.axis
+            moved, at = x.axis, x.index.substitute(places)
+            x = x.args[0]
             places = {a: at if a == moved else places[a] for a in x.axes}
         self.base, self.places = x, places
 
@@ -126,7 +126,10 @@ def _related(x: _Side, weight: _Side, made: Collection[Axis], contracted: Sequen
         return None
     batches, inner, outer = [], [], []
     along: list[tuple[Axis | None, Axis | None, tuple[Axis, ...]]] = []
-    for axes in _linked([*(e.axes() for s in (x, weight) for e in s.places.values()), *(c.axes for s in (x, weight) for c in s.conditions)]):
+    together = [e.axes() for s in (x, weight) for e in s.places.values()] + [c.axes for s in (x, weight) for c in s.conditions]
+    if not {*contracted} <= frozenset().union(*together):
+        return None
+    for axes in _linked(together):
         seen, by = ([a for a, e in s.places.items() if e.axes() & axes] for s in (x, weight))
         plain = len(axes) == 1 and all(s.places[a].as_axis() == a for s, held in ((x, seen), (weight, by)) for a in held)
         if len(seen) > 1 or len(by) > 1 or not seen + by:

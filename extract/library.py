@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..egraph.frozen import FrozenGraph

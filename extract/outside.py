@@ -141,9 +141,7 @@ def _solutions(known: Mapping[str, Axis], values: Sequence[tuple[tuple[str, ...]
         yield from _solutions({**known, name: axis}, values)
 
 
-def operand(
-    buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...], lengths: tuple[int, ...] = ()
-) -> Operand | None:
+def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...], lengths: tuple[int, ...] = ()) -> Operand | None:
     """How a function sees a buffer that is read at an index, if it can."""
     dims: list[Axis | None] = []
     for e, size in zip(index, buffer.shape, strict=True):

@@ -89,6 +89,7 @@ def _result_shape(node: Any) -> tuple[int, ...]:
 
 
 def align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window]) -> Any:
+    """The dimensions of a result that sees an argument through windows; those inside of these stay at the node."""
     dims, k = dims_of(x), len(windows)
     outer, inner = [], []
     for item, w in zip(dims[-k:], windows, strict=True):
