@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from ...egraph.frozen import FrozenGraph
-from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View, postorder
+from ...ir.terms import Cast, Const, Gather, Input, Map, Reduce, Scan, Term, View, postorder
 from ...tiles.kernel import Buffer
 from ..baseline import contraction_us, eager_ops, is_contraction
 from ..fusibility import Pair, Verdicts
@@ -45,6 +45,7 @@ class Points:
                 reduced.add(id(t))
             if is_contraction(t):
                 operands.update(id(a) for a in t.args[0].args if id(a) in reduced or _read(a) >= MUCH * _bytes(a))
+                operands.update(id(a) for a in map(_looked_at, t.args[0].args) if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
             worth = worth or t in self._joins
@@ -173,6 +174,13 @@ class Points:
             return set()
         inner = terms[p.inner]
         return {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
+
+
+def _looked_at(t: Term) -> Term:
+    """What an operand reads elsewhere, or in windows with zeros around."""
+    while isinstance(t, View) or (isinstance(t, Map) and t.op == "where" and isinstance(t.args[2], Const)):
+        t = t.args[0 if isinstance(t, View) else 1]
+    return t
 
 
 def _bytes(t: Term) -> int:
