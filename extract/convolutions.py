@@ -16,9 +16,9 @@ import numpy as np
 
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.reference import evaluate_terms
-from ..ir.terms import Const, Map, Reduce, Term, View
+from ..ir.terms import Const, Input, Map, Reduce, Term, View, postorder
 
-MOST_MET = 2**22  # pairs of a position and one in its window that are looked at
+MOST_MET = 2**21  # pairs of a position and one in its window that are looked at
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,14 @@ class _Side:
 
 
 def _related(x: _Side, weight: _Side, made: Collection[Axis], contracted: Sequence[Axis]) -> Convolution | None:
+    conditions = [c for s in (x, weight) for c in s.conditions]
+    if any(isinstance(t, Input) for t in postorder(*conditions)):  # what meets is data
+        return None
     if not all(e.axes() for s in (x, weight) for e in s.places.values()):  # of some axis one position is read
         return None
     batches, inner, outer = [], [], []
     along: list[tuple[Axis | None, Axis | None, tuple[Axis, ...]]] = []
-    together = [e.axes() for s in (x, weight) for e in s.places.values()] + [c.axes for s in (x, weight) for c in s.conditions]
+    together = [e.axes() for s in (x, weight) for e in s.places.values()] + [c.axes for c in conditions]
     if not {*contracted} <= frozenset().union(*together):
         return None
     for axes in _linked(together):

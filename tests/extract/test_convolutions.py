@@ -94,6 +94,7 @@ ALMOST = {
     "a part of the input": lambda x, w, v: F.conv2d(x[:, :, 1:], w, padding=1),
     "more after than before": lambda x, w, v: F.conv2d(F.pad(x, (0, 1)), w),
     "weights by position": lambda x, w, v: (x[:, None] * w[None, :, :, :1, :1]).sum(2) * x[:, :1],
+    "a mask of data": lambda x, w, v: torch.einsum("bchw,ochk->bowk", torch.where(x > 0, x, 0.0)[:, :, :3], w),
     "more than once": lambda x, w, v: (F.conv2d(x, w)[..., None] * w.new_ones(1, 1, 1, 1, 5)).sum(-1),
     "turned windows": lambda x, w, v: F.conv2d(x, w.flip(2)),
 }  # fmt: skip
