@@ -114,7 +114,7 @@ def test_nothing_stops_a_program(f):
 @pytest.fixture(scope="module")
 def convolutional():
     model = Convolutional().eval()
-    return stepped(model, (torch.randn(2, 3, 8, 8),), name="net"), model, torch.randn(2, 3, 8, 8)
+    return stepped(model, (torch.randn(2, 3, 8, 8),), name="net", time_budget=0.5), model, torch.randn(2, 3, 8, 8)
 
 
 def test_a_network(convolutional):
