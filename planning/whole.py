@@ -46,7 +46,7 @@ def plan_whole(
     key = key_of("plan", request, rules, program, clock.left(), choice)
     if key is not None:
         with clock.stage("cache"):
-            read = kept.read_plan(key, traced.program)
+            read = kept.read_plan(key, _written(traced.program, program))
         if read is not None:
             count(read.work)
             again = partial(_graph, replace(request, args=None, kwargs=None), rules, program, splits, choice)
@@ -91,9 +91,14 @@ def as_written(plan: Plan, program: Program, target: Target) -> Plan:
         return plan
     known = baseline(program, target)
     return replace(
-        plan, program=program, baseline_bytes=known.dram_bytes, baseline_kernels=known.kernels, baseline_us=known.us,
-        compulsory_bytes=known.compulsory_bytes,
+        plan, program=_written(program, plan.program), baseline_bytes=known.dram_bytes, baseline_kernels=known.kernels,
+        baseline_us=known.us, compulsory_bytes=known.compulsory_bytes,
     )  # fmt: skip
+
+
+def _written(program: Program, planned: Program) -> Program:
+    """The program that a plan speaks of: the one as written, unless another one has its results in other parts."""
+    return program if [o.name for o in program.outputs] == [o.name for o in planned.outputs] else planned
 
 
 def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Splits) -> FrozenGraph | None:

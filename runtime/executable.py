@@ -342,8 +342,8 @@ class Executable:
         from ..frontends.results import arranged
 
         arrays = {i.name: array(t) for i, t in zip(self.program.inputs, tensors, strict=True)}
-        arrays = self.generated.simulate(arrays, floating(dtype))
-        return arranged(self.program, [torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
+        arrays, planned = self.generated.simulate(arrays, floating(dtype)), self.plan.program  # whose results may be in other parts
+        return arranged(planned, [torch.from_numpy(np.array(arrays[o.name], order="C")) for o in planned.outputs])
 
 
 @dataclass(frozen=True)

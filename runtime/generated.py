@@ -114,7 +114,7 @@ class Generated:
     @property
     def _shapes(self) -> dict[str, list[int]]:
         """Of inputs and outputs."""
-        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.program.outputs}
+        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.plan.program.outputs}
         return {name: [1 if a is None else a.size for a in layout] for name, layout in layouts.items()}
 
     @cached_property

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...egraph.frozen import RuleCount
 from ...ir.grouping import by_matrix, choosing, sorted_by_matrix
 from ...ir.packing import packed
+from ...ir.pieces import aligned, joints, powers
 from ...ir.program import Program
 from ...ir.samples import compared
 from ...ir.spans import masking, spanned
@@ -16,17 +18,21 @@ from ...ir.terms import Input
 
 class Kind(NamedTuple):
     """``make``: the form of a program, ``None`` if it has none.  ``data``: inputs of which an example has to say what they hold, for what
-    the form leaves out hangs on them."""
+    the form leaves out hangs on them; ``sized``: whether it is another one at other lengths of axes."""
 
     make: Callable[[Program], Program | None]
-    data: Callable[[Program], Iterable[Input]]
+    data: Callable[[Program], Iterable[Input]] = lambda program: ()
+    sized: bool = False
 
 
 FORMS = {
     "packed_rows": Kind(packed, lambda program: compared(program.terms())),
     "spans_of_masks": Kind(spanned, masking),
     "sorted_rows": Kind(sorted_by_matrix, choosing),
-    "sum_over_matrices": Kind(by_matrix, choosing),
+    "sum_over_matrices": Kind(by_matrix),
+    "pieces_of_powers": Kind(powers, sized=True),
+    "pieces_of_choices": Kind(joints, sized=True),
+    "aligned_rows": Kind(aligned, sized=True),
 }
 
 
@@ -36,8 +42,16 @@ class Form:
 
     program: Program
     name: str
-    reports: tuple[()] = ()  # no rule of a saturation made it
-    sized: bool = False
+
+    @property
+    def sized(self) -> bool:
+        """Whether it is another form at other lengths of axes."""
+        return FORMS[self.name].sized
+
+    @property
+    def reports(self) -> tuple[RuleCount, ...]:
+        """As a rule's that made it."""
+        return (RuleCount(self.name, 1, self.sized),)
 
     @property
     def rules(self) -> tuple[str, ...]:
