@@ -141,6 +141,18 @@ def _positions(program: Program) -> list[Term]:
     return list(found)
 
 
+def selected(program: Program) -> set[Axis]:
+    """Axes along which a comparison selects one position, and one reduction goes: it is to read that position alone."""
+    over = Counter(t.axis for t in program.terms() if isinstance(t, Reduce))
+    found = set[Axis]()
+    for t in program.terms():
+        if isinstance(t, Map) and t.op == "eq":
+            for a, p in (t.args, t.args[::-1]):
+                if isinstance(a, Index) and over[a.axis] == 1 and p.dtype is not None and p.dtype.kind == "int" and a.axis not in p.axes:
+                    found.add(a.axis)
+    return found
+
+
 def _types(program: Program) -> dict[Term, DType]:
     """The 16-bit types that values are numbers of, wider as their own type may be: x.float() is as exact in float16 as x."""
     found: dict[Term, DType] = {}

@@ -30,7 +30,7 @@ from ..rewrites.rule import ITERS, ORDER, Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from ..work import RATE, bitten, count, now, watched
 from . import weighing
-from .encode import Codebook, Decoder, encode
+from .encode import Codebook, Decoder, encode, selected
 from .engines import ENGINES_KEPT, forget_engines, lent, run_text
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .reach import reachable
@@ -475,7 +475,7 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
     for axis, outer, inner in parts:
         reduced |= {outer, inner} if axis in reduced else set()
     kin: dict[Axis, set[Axis]] = {a: {a} for a in book.bits}
-    looked = {t.axis for t in program.terms() if isinstance(t, Gather) and not one_of_each(program, t)}
+    looked = {t.axis for t in program.terms() if isinstance(t, Gather) and not one_of_each(program, t)} | selected(program)
     facts = [f"(looked-up {book.bit(a)})" for a in sorted(looked)]
     for axis, outer, inner in parts:
         at = index(outer) * inner.size + index(inner)

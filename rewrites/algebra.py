@@ -52,6 +52,12 @@ def want_under_negation(t, a, j: Axis):
 # the axis, which is when the sum could not run in that loop otherwise.
 
 
+@rule(family=FAMILY, licence="exact")
+def cast_of_truth(c, d: TypeName, k: TypeName):
+    """cast(cast(c)) = cast(c) for a truth value c: every type has 0 and 1."""
+    return Cast(d, Cast(k, c)), Cast(d, c), truth(c)
+
+
 @fact_rule(family=FAMILY)
 def want_under_cast(t, a, j: Axis, d: TypeName):
     """To factor cast(a), factor a."""

@@ -41,6 +41,16 @@ def negation_out(e, t, a, j: Axis, g: LinearMonoid):
 
 
 @fact_rule(family=FAMILY)
+def factor_as_choice(e, t, c, b, j: Axis, d: TypeName, one: Each[(lambda c, d: Cast(d, c)), (lambda c, d: Where(c, 1.0, 0.0))]):
+    """sum_j cast(c) * b = sum_j where(c, b, 0), for a truth value c; so for where(c, 1, 0) * b.  Zero times what is not
+    finite is zero, as in tiles that a mask leaves out."""
+    return (
+        [match(e, Sum(j, t)), match(t, one(c, d) * b), truth(c), depends(c, j), finite_or(b, 0.0)],
+        [equal(e, Sum(j, Where(c, b, 0.0)))],
+    )
+
+
+@fact_rule(family=FAMILY)
 def written_in_a_view(t, x, f, b, o: Op2, j: Axis, e: Position):
     """o(f, b)[j = e] = o(f[j = e], b[j = e])."""
     return [match(t, View(x, j, e)), written(o, x, f, b)], [written(o, t, View(f, j, e), View(b, j, e))]
