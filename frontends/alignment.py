@@ -33,6 +33,7 @@ class Alignment:
         self._turns: list[Item] = []  # dimensions along which a value stands beside itself
         self._pages: list[tuple[Dims, Dims]] = []  # dimensions that say which page is read, and those of a page
         self._count = 0
+        self.joins = True  # whether what is put side by side is known
 
     def fresh(self, size: int) -> Item | None:
         """A dimension that equals no other."""
@@ -124,6 +125,8 @@ class Alignment:
         sizes = [1 if i is None else self._size[i] for i in items]
         item = self.fresh(sum(sizes))
         assert item is not None
+        if not self.joins:
+            return item
         self._joined[item] = tuple(zip(items, accumulate(sizes, initial=0), strict=False))
         return item
 

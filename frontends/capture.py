@@ -132,7 +132,12 @@ def identity_matrix(
     return (rows[:, None] == columns[None, :]).to(dtype or torch.get_default_dtype())
 
 
+def known_before(*_: Any, **__: Any) -> None:
+    """A check of a tensor's type, device and layout, which are those that a program is traced for."""
+
+
 _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._assert_tensor_metadata.default: known_before,
     torch.ops.aten.tril.default: lower_triangle,
     torch.ops.aten.triu.default: upper_triangle,
     torch.ops.aten.eye.default: identity_matrix,

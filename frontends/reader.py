@@ -18,7 +18,7 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -191,9 +191,12 @@ class Reader:
         self._bits: dict[Axis, int] = {}
         self._avoided = 0  # axes that the node that is being read must not bind
         self._kept: set[Axis] = set()  # axes of results, whose names stay: what is wanted under these is written again
+        self._align_all(graph)
+        if whole := self._read_as_one(graph):
+            self.alignment = Alignment()
+            self._align_all(graph, whole)
         values: list[tuple[str, bool, Dims]] = []
         for node in graph.nodes:
-            self._align(node)
             dims = node.meta.get("eqfuse_dims", ())
             for d in dims if any(isinstance(x, tuple) for x in dims) else (dims,):
                 values.append((names.get(node) or _operation(node), node in names, d))
@@ -202,6 +205,35 @@ class Reader:
         self._called = AxisNames(self.alignment, values, sizes)
 
     # names ------------------------------------------------------------------------------------------------------------------
+    def _align_all(self, graph: Graph, whole: Collection[Node] = ()) -> None:
+        """``whole``: what puts values side by side in a dimension of its own."""
+        for node in graph.nodes:
+            self.alignment.joins = node not in whole
+            self._align(node)
+
+    def _read_as_one(self, graph: Graph) -> set[Node]:
+        """What puts values side by side in a dimension that reductions of reductions keep.  Each would be there for each part, and each
+        layer of a model as often as the one before, times the parts; what is reduced next, or stored, is the better for being apart."""
+        depth: dict[Node, dict[int, int]] = {}  # of a dimension that is joined: how many reductions are of each other
+        made: dict[int, set[Node]] = defaultdict(set)
+        for node in graph.nodes:
+            below = [x for x in node.all_input_nodes if x in depth]
+            own = self._items(node)
+            joined = {i for i in own if self.alignment.joined(i)}
+            op = OPS.get(str(node.target)) if node.op == "call_function" else None
+            reduces = op is not None and op.whole and any(self._items(x) - own for x in below)
+            depth[node] = {i: reduces + max((depth[x].get(i, 0) for x in below), default=0) for i in joined}
+            for i in joined - {*chain(*(depth[x] for x in below))}:
+                made[i].add(node)
+        deep = {i for found in depth.values() for i, n in found.items() if n > 1}
+        return {node for i in deep for node in made[i]}
+
+    def _items(self, node: Node) -> set[int]:
+        """The dimensions of a node's values, and those that they were merged from."""
+        dims = node.meta.get("eqfuse_dims", ())
+        flat = [i for d in dims for i in (d if isinstance(d, tuple) else (d,)) if i is not None]
+        return {self.alignment.find(p) for i in flat for p in (i, *self.alignment.parts(i))}
+
     def _align(self, node: Node) -> None:
         value = node.meta.get("val")
         if node.op == "output" or value is None:
@@ -394,13 +426,14 @@ class Reader:
             source = arguments(node)
             return self.read(source[0], op.move(call, *source))
         assert op.read is not None
-        if op.whole and (shared := self._shared(node, at, item)):
+        several = op.whole or len(node.users) > 1  # what is computed of others is written again where it is read, for one reader
+        if several and (op.whole or (node, item) in self._once) and (shared := self._shared(node, at, item)):
             return shared
         term = op.read(call, *arguments(node))
         term = self._typed(node, item, term)
         if self._bound_in(term):
             before, _ = self._first.setdefault((node, item), (at, term))
-            if op.whole and before != at and _overlap(before, at):
+            if several and before != at and _overlap(before, at):
                 self.several.add((node, item))
                 dims: Any = dims_of(node) if item is None else dims_of(node)[item]
                 different = (d for d, a, b in zip(dims, before, at, strict=True) if (a.as_axis() is None) != (b.as_axis() is None))

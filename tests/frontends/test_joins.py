@@ -1,6 +1,7 @@
 """``cat`` and ``stack`` as selections over ranges of one axis, and results that are stored part by part."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -229,3 +230,43 @@ def test_a_column_beside_others_has_no_neighbours_in_memory(f, shape):
     """Its rows are as far apart as those of the result."""
     x = torch.randn(*shape)
     torch.testing.assert_close(optimize(f, (x,), target="cpu")(x), f(x))
+
+
+def layer(x, a, b, c):
+    return x + attention(x @ a, x @ b, x @ c)
+
+
+def test_what_goes_through_layers_is_one_axis():
+    """A class token before the rows of an image: each layer would be there twice as often as the one before."""
+
+    def model(token, rows, a, b, c):
+        return layer(layer(torch.cat([token, rows]), a, b, c), a, b, c)
+
+    args = joined((1, 4), (6, 4), (4, 4), (4, 4), (4, 4))
+    traced = agree(model, args)
+    apart = trace(lambda x, a, b, c: layer(layer(x, a, b, c), a, b, c), joined((7, 4), (4, 4), (4, 4), (4, 4))).program
+    assert len(sums(traced.program)) == len(sums(apart))
+    assert not traced.program.results
+    assert len(choices(traced.program)) <= 3, "one for each way in which it is read"
+
+
+def test_a_residual_in_shifted_windows_is_one_value():
+    """Swin's: what every second layer reads in windows that are shifted is not written again down to the first layer."""
+
+    def block(x, w, shift):
+        y = x.roll(shift, 0).view(3, 4, 5) @ w
+        return x + torch.tanh(y.view(12, 5).roll(-shift, 0))
+
+    def model(n):
+        def f(x, w):
+            for k in range(n):
+                x = block(x, w, 2 * (k % 2))
+            return x
+
+        return f
+
+    args = joined((12, 5), (5, 5))
+    agree(model(3), args)
+    lengths = [len(trace(model(n), args).program.terms()) for n in (2, 4, 6, 8)]
+    steps = [b - a for a, b in pairwise(lengths)]
+    assert steps[-1] <= 1.2 * steps[0], f"terms grow with the layers, not with their square: {lengths}"
