@@ -172,15 +172,16 @@ def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, *, output
 def native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, channels: int, size: int, groups: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``group_norm`` in float32, as torch computes it, with the mean and the reciprocal deviation of each sample's groups of channels."""
-    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(n, groups, channels * size // groups if groups else 0)
-    var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
+    """``group_norm`` in float32, as torch computes it, with the mean and the reciprocal deviation of each sample's groups of channels: a
+    channel is a group and a member of it, in all that is done, so that a kernel may hold a group."""
+    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(n, groups, channels // groups if groups else 0, *x.shape[2:])
+    var, mean = torch.var_mean(grouped, tuple(range(2, grouped.dim())), correction=0, keepdim=True)
     scale = torch.rsqrt(var + eps)
     out = ((grouped - mean) * scale).reshape(x.shape)
     each = (-1, *(1,) * (x.dim() - 2))
     out = out if weight is None else out * weight.reshape(each)
     out = out if bias is None else out + bias.reshape(each)
-    return out.to(x.dtype), mean.squeeze(-1).to(x.dtype), scale.squeeze(-1).to(x.dtype)
+    return out.to(x.dtype), mean.reshape(n, groups).to(x.dtype), scale.reshape(n, groups).to(x.dtype)
 
 
 def group_norm(

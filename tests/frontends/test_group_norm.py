@@ -32,10 +32,10 @@ def test_the_group_of_a_channel_does_not_depend_on_the_pixel():
     x = torch.empty(8, 320, 64, 64, dtype=torch.float16, device="meta")
     program = trace(lambda x: torch.nn.functional.group_norm(x, 32), (x,)).program
     means = [t for t in program.terms() if type(t).__name__ == "Reduce"]
-    assert means and all(len(t.axes) == 2 for t in means)
+    assert means and min(len(t.axes) for t in means) == 2
     plan = eqfuse.optimize(lambda x: torch.nn.functional.group_norm(x, 32), (x,), target="h200").plan
     assert plan.estimated_us < plan.baseline_us / 2
-    assert plan.dram_bytes < 1.6 * plan.compulsory_bytes, "read twice, written once"
+    assert len(plan.kernels) == 1 and plan.dram_bytes < 1.01 * plan.compulsory_bytes, "read once, written once"
 
 
 def test_an_empty_batch_is_empty():
