@@ -2,8 +2,8 @@
 
 A convolution relates what is *seen* at ``[b, g * C + c, i * stride + w * dilation - padding]`` with what is *seeing* at ``[b, o, i]``, by
 ``weight[o, c, w]``, where ``g`` is the group of ``o``.  What sees is the sum over ``c`` and ``w``; what is seen, the result of a transposed
-convolution, that over ``o`` and ``w``.  Sums over channels are innermost: products of matrices, at each position of a window, into one
-accumulator.
+convolution, that over ``o`` and ``w``.  The longest sum is innermost, which mostly is that over channels: products of matrices, at each
+position of a window, into one accumulator.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ class _Related:
         return self._sum(call, there, lambda e: (self.seeing, (batch, first + e, *there.at[2:])), lambda e: (first + e, inner))
 
     def _sum(self, call: Call, seen: Seen, of: Callable[[IndexExpr], tuple[Any, At]], weight: Callable[[IndexExpr], At]) -> Term:
-        """The sum over a window, and inside of that over channels, of a value times the weight."""
+        """The sum over a window and channels of a value times the weight."""
         found = []
         for axes, c in call.reader.places(call.node.meta[WINDOWS][-1], free_axes(call.at) | frozenset(seen.axes)):
             factor = call.read(self.weight, (*weight(c), *seen.steps))
             if seen.step_there is not None:  # of a number, 0 would be: of an infinite one, it is none
                 factor = Map("where", (seen.step_there, factor, Const(0.0)))
-            found.append(reduce_over("sum", [*seen.axes, *axes], seen.there(call.reader.once(*of(c)), Const(0.0)) * factor))
+            order = sorted([*seen.axes, *axes], key=lambda a: a.size)
+            found.append(reduce_over("sum", order, seen.there(call.reader.once(*of(c)), Const(0.0)) * factor))
         return combined("sum", found)
 
 
