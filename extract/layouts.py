@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
 from ..ir.strides import nearest_first
-from ..ir.terms import Gather, Input, View
+from ..ir.terms import Const, Gather, Input, Map, Reduce, Term, View
 
 
 def memory_order(program: Program) -> list[Axis]:
@@ -42,6 +42,26 @@ def memory_order(program: Program) -> list[Axis]:
         order.append(first)
         left.remove(first)
     return order
+
+
+def looked_at(t: Term) -> Term:
+    """What an operand reads elsewhere, or in windows with zeros around."""
+    while isinstance(t, View) or (isinstance(t, Map) and t.op == "where" and isinstance(t.args[2], Const)):
+        t = t.args[0 if isinstance(t, View) else 1]
+    return t
+
+
+def summed_in_windows(program: Program) -> dict[Term, Axis]:
+    """The operands of products that read one of them in windows, each with the axis that is summed: a tile of it has few positions of the
+    others next to each other in memory, and as many as it likes of this one."""
+    found: dict[Term, Axis] = {}
+    for t in program.terms():
+        product = t.args[0] if isinstance(t, Reduce) and t.monoid == "sum" else None
+        if isinstance(t, Reduce) and isinstance(product, Map) and product.op == "mul":
+            operands = {a: looked_at(a) for a in product.args}
+            if any(x is not a and t.axis in x.axes and len(a.axes) > len(x.axes) for a, x in operands.items()):
+                found.update((x, t.axis) for x in operands.values() if t.axis in x.axes)
+    return found
 
 
 def in_memory(program: Program, i: Input) -> list[Axis | None]:

@@ -6,7 +6,7 @@ Read off the e-graph once per (roots, leaves); the tile search uses it to propos
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..egraph.frozen import ENode, FrozenGraph
@@ -77,30 +77,42 @@ def reachable(
 
 
 def _views(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf]) -> list[tuple[int, ...]]:
-    """The stored classes that a class is a view of."""
-    return [n.args for n in graph.classes[c] if n.op == "view" and n.args[0] in leaves]
+    """The stored classes that a class is a view of, or the views of these that it is a view of."""
+    ways = [n for n in graph.classes[c] if n.op == "view" and n.args[0] != c]
+    read = _reads(graph, c, ways, ("view",), lambda x: x in leaves)
+    return [n.args for n in ways if n.args[0] in read]
 
 
 def _gathers(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf], tables: bool) -> list[tuple[int, ...]]:
     """What says where a class reads that is a gather from memory, and the stored class that it reads: the rest of the form is a load."""
-
-    def reads(x: int) -> list[ENode]:
-        return [n for n in graph.classes[x] if n.op in ("view", "gather") and n.args[0] != c]
-
     ways = [n for n in graph.classes[c] if n.op == "gather" and n.args[0] != c]
-    below = arguments_first([n.args[0] for n in ways], lambda x: [n.args[0] for n in reads(x)]) if ways else []
-    ends = [x for x in below if x in leaves or any(n.op == "input" for n in graph.classes[x])]
-    users: dict[int, list[int]] = {x: [] for x in below}
-    for x in below:
-        for n in reads(x):
-            users[n.args[0]].append(x)
-    loads = set(arguments_first(ends, lambda x: users[x]))  # what is in memory, or read from there
+    read = _reads(graph, c, ways, ("view", "gather"), lambda x: x in leaves or any(n.op == "input" for n in graph.classes[x]))
     found: dict[int, None] = {}
-    for x in below:
-        if x in loads:
-            found.update((a, None) for n in reads(x) if n.args[0] in loads for a in n.args[1:])
-            found.update({x: None} if tables and x in leaves else {})
-    return [(n.args[1], *found) for n in ways if n.args[0] in loads]
+    for x, ns in read.items():
+        found.update((a, None) for n in ns for a in n.args[1:])
+        found.update({x: None} if tables and x in leaves else {})
+    return [(n.args[1], *found) for n in ways if n.args[0] in read]
+
+
+def _reads(
+    graph: FrozenGraph, c: int, ways: Sequence[ENode], ops: Collection[str], stored: Callable[[int], bool]
+) -> dict[int, list[ENode]]:
+    """Of the classes that some nodes of a class read, and below those by some ops alone: those that are in memory or read from there, with
+    the nodes that do."""
+    if not ways:
+        return {}
+
+    def of(x: int) -> list[ENode]:
+        return [n for n in graph.classes[x] if n.op in ops and n.args[0] != c]
+
+    below = arguments_first([n.args[0] for n in ways], lambda x: [n.args[0] for n in of(x)])
+    reads = {x: of(x) for x in below}
+    users: dict[int, list[int]] = {x: [] for x in below}
+    for x, ns in reads.items():
+        for n in ns:
+            users[n.args[0]].append(x)
+    read = {*arguments_first([x for x in below if stored(x)], lambda x: users[x])}
+    return {x: [n for n in ns if n.args[0] in read] for x, ns in reads.items() if x in read}
 
 
 def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:

@@ -9,10 +9,12 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from ...egraph.frozen import FrozenGraph
-from ...ir.terms import Cast, Const, Gather, Input, Map, Reduce, Scan, Term, View, postorder
+from ...ir.index import Axis
+from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View, postorder
 from ...tiles.kernel import Buffer
 from ..baseline import contraction_us, eager_ops, is_contraction
 from ..fusibility import Pair, Verdicts
+from ..layouts import looked_at, summed_in_windows
 from ..regions.work import Work
 from ..targets import Target
 
@@ -34,8 +36,8 @@ class Points:
         """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
         product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what
         several reductions are needed for alone (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some,
-        and what verdicts keep apart; but nothing that stands between two values that must share a kernel, and no sum of products that is
-        only summed further."""
+        inputs in longer rows, and what verdicts keep apart; but nothing that stands between two values that must share a kernel, and no
+        sum of products that is only summed further."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
@@ -44,13 +46,13 @@ class Points:
             if isinstance(t, Reduce | Scan) or any(id(a) in reduced for a in t.args):
                 reduced.add(id(t))
             if is_contraction(t):
-                operands.update(id(a) for a in t.args[0].args if id(a) in reduced or _read(a) >= MUCH * _bytes(a))
-                operands.update(id(a) for a in map(_looked_at, t.args[0].args) if id(a) in reduced)
+                read = {id(x): x for a in t.args[0].args for x in (a, looked_at(a))}
+                operands.update(k for k, x in read.items() if k in reduced or _read(x) >= MUCH * _bytes(x))
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
             worth = worth or t in self._joins
             apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
-            gaps = self._without_neighbours(t)
+            gaps = self._without_neighbours(t) or _lengthened(t) or self._apart_in_windows(t)
             if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(c for c in found if c not in self._between)
@@ -140,6 +142,17 @@ class Points:
         late = list(reversed(points))
         return [late, [*reversed(early), *(p for p in late if p not in early)]] if early else [late]
 
+    @cached_property
+    def _windows(self) -> Mapping[Term, Axis]:
+        return summed_in_windows(self.program)
+
+    def _apart_in_windows(self, t: Term) -> bool:
+        """Whether it is an input that products read in windows, and has gaps between what they sum: a copy may have that side by side."""
+        if not isinstance(t, Input) or t not in self._windows:
+            return False
+        where, stride = (self.buffers[t.name].memory or [(-1, 1)])[0]
+        return t.layout[where] != self._windows[t] or stride > 1
+
     def _without_neighbours(self, t: Term) -> bool:
         """Whether it is an input, or a view of one, whose elements have gaps between each other in memory."""
         x = t.args[0] if isinstance(t, View) else t
@@ -176,11 +189,13 @@ class Points:
         return {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
 
 
-def _looked_at(t: Term) -> Term:
-    """What an operand reads elsewhere, or in windows with zeros around."""
-    while isinstance(t, View) or (isinstance(t, Map) and t.op == "where" and isinstance(t.args[2], Const)):
-        t = t.args[0 if isinstance(t, View) else 1]
-    return t
+def _lengthened(t: Term) -> bool:
+    """Whether it is an input in longer rows, zero beyond its own."""
+    x, longer = t, False
+    while isinstance(x, View) or (isinstance(x, Map) and x.op == "where"):
+        longer |= isinstance(x, View) and any(a.size > x.axis.size for a in x.index.axes())
+        x = x.args[isinstance(x, Map)]
+    return longer and isinstance(x, Input) and isinstance(t, Map)
 
 
 def _bytes(t: Term) -> int:

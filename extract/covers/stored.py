@@ -8,10 +8,10 @@ from functools import cached_property
 from ...egraph.frozen import FrozenGraph
 from ...ir import dtypes
 from ...ir.index import Axis
-from ...ir.terms import Input, Map, Reduce, Scan, View
+from ...ir.terms import Input, Map, Reduce, Scan, Term, View
 from ...tiles.kernel import Buffer
 from ..baseline import is_contraction
-from ..layouts import memory_order
+from ..layouts import memory_order, summed_in_windows
 from ..search import RootSpec
 from .examples import Examples
 
@@ -47,7 +47,8 @@ class Stored:
             # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
             # statistic side by side, as the kernel that merges them reads them
             parts = -1 if sum(a in order for a in self.graph.axes[c]) > 1 else len(order)
-            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, parts), a)))
+            inner = None if term is None else self._windows.get(term)
+            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (a == inner, order.get(a, parts), a)))
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
             results = [o.dtype for o in self.program.outputs if o.dtype.is_float]
@@ -85,6 +86,10 @@ class Stored:
                 if n.reduction and n.rule is not None:
                     found.setdefault(n.args[0], set()).add(whole)
         return found
+
+    @cached_property
+    def _windows(self) -> Mapping[Term, Axis]:
+        return summed_in_windows(self.program)
 
     @cached_property
     def _order(self) -> Mapping[Axis, int]:
