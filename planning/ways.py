@@ -160,7 +160,7 @@ class Planner:
         """The first way of a program."""
         request, program = self.request, self.program(choice)
         cut = self._cut(program)
-        again = cut is not None and (cut.small or (cut.large and request.memory_limit is not None and request.objective == "time"))
+        again = cut is not None and (cut.one or (cut.large and request.memory_limit is not None and request.objective == "time"))
         return Way(choice, rules, cut, request.objective, self.clock.until(0.5 if again else 1.0))
 
     def _cut(self, program: Program) -> Partition | None:
@@ -261,13 +261,13 @@ def _least_memory(planner: Planner, best: Tried) -> Iterator[Way]:
 
 
 def _as_one(planner: Planner, best: Tried) -> Iterator[Way]:
-    """One plan for all of it: it may hold less; where regions take longer than op by op, it computes nothing twice; and of a small program,
-    a kernel may make what comes first for itself."""
+    """One plan for all of it: it may hold less; where regions take longer than op by op, it computes nothing twice; and where one search
+    may see all of it, and no price has made the cuts."""
     way, made = best.way, best.planned.plan
     if way.cut is None:
         return
     dear = made.estimated_us > made.baseline_us and planner.has_floor(planner.program(way.choice))
-    if dear or way.cut.small or (planner.over(made) and not way.cut.large):
+    if dear or way.cut.one or (planner.over(made) and not way.cut.large):
         yield replace(way, cut=None)
 
 

@@ -33,7 +33,8 @@ MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
 class Partition:
     """``groups``: for each region the values that it makes, in an order in which regions can run; by their numbers among the terms of the
     program, so that the same partition can be made at other sizes.  ``names``: what the stored ones are called that are no results.
-    ``reductions``: how many the program has; ``conflicts``: what parts them; ``prelude``: whether some of them come before all products."""
+    ``reductions``: how many the program has; ``conflicts``: what parts them, and ``counted``: their number does; ``prelude``: whether some
+    of them come before all products."""
 
     program: Program
     groups: tuple[tuple[int, ...], ...]
@@ -41,16 +42,17 @@ class Partition:
     reductions: int
     conflicts: tuple[Conflict, ...] = ()
     prelude: bool = False
+    counted: bool = False
 
     @property
     def pays(self) -> bool:
         """Whether the program is better planned in these regions than as one."""
-        return len(self.groups) > 1 and (self.prelude or not self.small)
+        return len(self.groups) > 1 and (self.prelude or self.large or self.reductions > MOST_WHOLE)
 
     @property
-    def small(self) -> bool:
-        """Whether one search sees all of the program."""
-        return self.reductions <= MOST_WHOLE and not self.large
+    def one(self) -> bool:
+        """Whether one search may see all of the program, and no price has made some of its cuts."""
+        return not self.large and (self.counted or self.reductions <= MOST_WHOLE)
 
     @property
     def large(self) -> bool:
@@ -83,9 +85,8 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     while (more := _made_by_several(work, stored, groups)) is not None:
         stored[more] = None
         groups = _groups(work, found, stored, prelude)
-    return Partition(
-        program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts, bool(prelude)
-    )
+    names = stored_names(program, {k for group in groups for k in group})
+    return Partition(program, groups, names, len(work.nests), found.conflicts, bool(prelude), found.counted)
 
 
 def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], dict[Term, None]]]:
@@ -219,7 +220,8 @@ def _halved(work: Work, stored: dict[Term, None]) -> None:
         place = {t: k for k, t in enumerate(cone)}
         last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if able(t) and not _light(work, t)}
         crossing = _bytes_after(cone, last)
-        middle = [k for k in range(len(cone) // 4, len(cone) - len(cone) // 4) if able(cone[k]) and cone[k] not in inner]
+        places = [k for k in range(len(cone) - 1) if able(cone[k]) and cone[k] not in inner]
+        middle = [k for k in places if len(cone) // 4 <= k < len(cone) - len(cone) // 4] or places
         if not middle:
             continue
         best = min(middle, key=lambda k: (crossing[k], -k))

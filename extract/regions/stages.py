@@ -35,11 +35,13 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Stages:
-    """The stage of every nest, of every term the latest one among what it is made of (-1: made of none), and the conflicts."""
+    """The stage of every nest, of every term the latest one among what it is made of (-1: made of none), and the conflicts.  ``counted``:
+    whether products are parted because there are many on top of each other, which no price says."""
 
     of: dict[Term, int]
     level: dict[Term, int]
     conflicts: tuple[Conflict, ...]
+    counted: bool = False
 
 
 def stages(work: Work) -> Stages:
@@ -48,7 +50,7 @@ def stages(work: Work) -> Stages:
     depth: dict[Term, int] = {}  # products on top of each other in its stage
     above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
     conflicts: list[Conflict] = []
-    parted: set[tuple[Term, Term]] = set()  # nests, and what they are made of in an earlier stage
+    parted: set[tuple[Term, Term]] = set()  # nests, and what they are made of in an earlier stage, for their number
     uses: dict[Term, int] = {}
     needed: list[Conflict] = []  # of statistics with the products that are needed again with them
     for t in work.terms:
@@ -76,13 +78,14 @@ def stages(work: Work) -> Stages:
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
         above[t] = frozenset([t, *same])
+    counted = bool(parted)
     _later(work, stage, above, parted | {(c.outer, c.inner) for c in conflicts}, {(c.outer, c.inner) for c in needed})
     level: dict[Term, int] = {}
     for t in work.terms:
         level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
     for t, nest in work.nests.items():  # the reductions inside a nest are nothing by themselves
         level.update((x, stage[t]) for x in nest.inner)
-    return Stages(stage, level, (*conflicts, *needed))
+    return Stages(stage, level, (*conflicts, *needed), counted)
 
 
 def _later(
