@@ -48,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(bool(broken))
     known = ratchet.read(options.known)
     if options.update:
-        mine = {o.key for o in found}
-        rest = {k: v for k, v in known.items() if k not in mine}
-        options.known.write_text(json.dumps({**json.loads(ratchet.written(found, known)), **rest}, indent=1) + "\n")
+        options.known.write_text(ratchet.updated(found, known))
         return 0
     said = ratchet.judged(found, known)
     console.print(*said, sep="\n")

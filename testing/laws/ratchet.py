@@ -33,15 +33,20 @@ def judged(outcomes: Iterable[Outcome], known: Known) -> list[str]:
     return said
 
 
-def written(outcomes: Iterable[Outcome], known: Known) -> str:
-    """The list as text, the largest excess first.  Reasons stay; a new violation has none, which somebody has to find."""
-    broken = sorted((o for o in outcomes if not o.holds), key=lambda o: (o.most - o.us, o.key))
-    found = {
-        o.key: {
-            "us": round(o.us, 1) if math.isfinite(o.us) else None,
-            "ratio": round(o.ratio, 3) if math.isfinite(o.ratio) else None,
-            "reason": known.get(o.key, {}).get("reason", ""),
-        }
-        for o in broken
-    }
-    return json.dumps(found, indent=1) + "\n"
+def updated(outcomes: Iterable[Outcome], known: Known) -> str:
+    """The list as text, the largest excess first, with what these outcomes say.  Reasons stay; a new violation has none, which somebody has
+    to find."""
+    outcomes = list(outcomes)
+    seen = {o.key for o in outcomes}
+    found = {k: v for k, v in known.items() if k not in seen}
+    for o in outcomes:
+        if not o.holds:
+            us, ratio = (round(x, 3) if math.isfinite(x) else None for x in (o.us, o.ratio))
+            found[o.key] = {"us": us, "ratio": ratio, "reason": known.get(o.key, {}).get("reason", "")}
+    return json.dumps(dict(sorted(found.items(), key=lambda item: (-_excess(item[1]), item[0]))), indent=1) + "\n"
+
+
+def _excess(violation: Mapping[str, Any]) -> float:
+    """Microseconds above what a law allows; infinite where there is no plan."""
+    us, ratio = violation["us"], violation["ratio"]
+    return math.inf if us is None or ratio is None else us - us / ratio

@@ -30,7 +30,7 @@ def cases():
             yield pytest.param(law, target, marks=marks, id=f"{target}-{law.family}-{law.name}")
 
 
-@pytest.mark.parametrize(("law", "target"), cases())
+@pytest.mark.parametrize(("law", "target"), list(cases()))
 def test_a_law_holds_or_its_violation_is_known(law, target):
     assert not ratchet.judged([law.looked_at(target)], ratchet.read(KNOWN))
 
@@ -67,8 +67,13 @@ def test_a_violation_may_shrink_and_not_grow(us, most, known, said):
 
 def test_the_list_is_by_excess_and_keeps_reasons():
     a, b = outcome(20.0, 10.0), Outcome(Law("sizes", "two", planned(abs), ()), "cpu", 90.0, 10.0)
-    text = json.loads(ratchet.written([a, outcome(1.0, 1.0), b], {a.key: {"ratio": 3.0, "reason": "kept"}}))
-    assert list(text) == [b.key, a.key]
+    text = json.loads(
+        ratchet.updated(
+            [a, outcome(1.0, 1.0), b],
+            {a.key: {"us": 30.0, "ratio": 3.0, "reason": "kept"}, "other": {"us": 2.0, "ratio": 2.0, "reason": "stays"}},
+        )
+    )
+    assert list(text) == [b.key, a.key, "other"]
     assert (text[a.key]["reason"], text[a.key]["ratio"], text[b.key]["reason"]) == ("kept", 2.0, "")
 
 
