@@ -354,6 +354,8 @@ class CoverMaker:
             if not sequence.apart(same.steps):
                 raise PlanError("some partial results would be made twice", cure="call optimize() for these sizes")
             sequence.add(same.steps, same.splits)
+        if left := {o.buffer for o in self.outputs}.difference(*map(made, sequence.steps)):
+            raise PlanError(f"the plan for other sizes has no {min(left)!r}", cure="call optimize() for these")
         return Cover("like another plan", tuple(sequence.steps), tuple(sequence.splits))
 
     def _same(

@@ -270,3 +270,18 @@ def test_a_residual_in_shifted_windows_is_one_value():
     lengths = [len(trace(model(n), args).program.terms()) for n in (2, 4, 6, 8)]
     steps = [b - a for a, b in pairwise(lengths)]
     assert steps[-1] <= 1.2 * steps[0], f"terms grow with the layers, not with their square: {lengths}"
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda x: torch.cat([x * 2, x.sum(1, keepdim=True)], 1), (37, 40)),
+        (lambda x: torch.cat([x * 2, x.sum(1, keepdim=True)], 1), (37, 40, 1)),
+        (lambda x: torch.stack([x.sum(1), x.amax(1)], -1), (37, 40)),
+    ],
+    ids=["beside rows", "beside rows of ones", "beside a column"],
+)
+def test_a_column_beside_others_has_no_neighbours_in_memory(f, shape):
+    """Its rows are as far apart as those of the result."""
+    x = torch.randn(*shape)
+    torch.testing.assert_close(optimize(f, (x,), target="cpu")(x), f(x))

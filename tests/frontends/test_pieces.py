@@ -178,8 +178,10 @@ def test_a_plan_in_pieces_runs(target, tmp_path):
 
 
 def test_the_same_pieces_serve_no_other_length():
-    """Where an axis is cut follows from its length: 288 is 256 + 32, and 320 is 256 + 64."""
+    """Where an axis is cut follows from its length: 288 is 256 + 32, 320 is 256 + 64, 257 has a column alone, and 305 has three pieces."""
 
     c = eqfuse.optimize(smooth, (torch.randn(8, 32), torch.randn(32, 288)), target="cpu")
-    other = torch.randn(8, 32), torch.randn(32, 320)
-    torch.testing.assert_close(c(*other), smooth(*other), rtol=1e-4, atol=1e-5)
+    assert c.plan.rewritten == ("pieces_of_powers",)
+    for n in (320, 257, 305, 256):
+        other = torch.randn(8, 32), torch.randn(32, n)
+        torch.testing.assert_close(c(*other), smooth(*other), rtol=1e-4, atol=1e-5)
