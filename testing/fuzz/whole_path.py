@@ -283,6 +283,15 @@ def _whole(program: Program) -> set[str]:
     return {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
 
 
+def _arranged(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The results of a program from its outputs, which may be parts of them."""
+    found = dict(values)
+    for r in program.results:
+        parts = [values[o].reshape(r.flat(k, values[o].shape)) for k, o in enumerate(r.outputs)]
+        found[r.name] = np.concatenate(parts, r.along) if len(parts) > 1 else values[r.outputs[0]]
+    return found
+
+
 def differs(program: Program, inputs: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]) -> str:
     """How outputs differ from the reference, where that is finite; empty if they do not."""
     return _difference(evaluate(program, inputs), _whole(program), found, tolerance)
@@ -379,11 +388,12 @@ class _Path:
             made.check()
             self.tally.covered[f"form {name}"] += 1
             for case in self.cases:
-                wrong = _difference(case.expected, self.whole, evaluate(made, case.inputs), case.tolerance(True))
+                wrong = _difference(case.expected, self.whole, _arranged(made, evaluate(made, case.inputs)), case.tolerance(True))
                 if wrong:
                     raise Disagreement("forms", f"{name}: {wrong}", case.inputs)
-        if found and self.rng.random() < 0.5:
-            self.program, self.span, self.other = self.rng.choice([*found.values()]), None, True
+        same = [made for made in found.values() if [o.name for o in made.outputs] == [o.name for o in self.program.outputs]]
+        if same and self.rng.random() < 0.5:
+            self.program, self.span, self.other = self.rng.choice(same), None, True
             for case in self.cases:
                 case.become(self.program)
         return bool(found)

@@ -88,8 +88,10 @@ def axes_of_sums(program):
     return [t.axis.size for t in program.terms() if isinstance(t, Reduce)]
 
 
-def test_channels_are_innermost():
-    assert axes_of_sums(checked([Window(5, 3), Window(6, 2)], False, 1, (7, 3))) == [7, 2, 3]
+def test_the_longest_sum_is_innermost():
+    """That over channels mostly; over a row of the window where an image has three."""
+    assert axes_of_sums(checked([Window(5, 3), Window(6, 2)], False, 1, (7, 3))) == [7, 3, 2]
+    assert axes_of_sums(checked([Window(5, 3), Window(8, 5)], False, 1, (2, 3))) == [5, 3, 2]
     assert axes_of_sums(checked([Window(5, 3)], False, 4, (7, 3))) == [7, 3]
     assert axes_of_sums(checked([Window(5, 3)], False, 4, (1, 3))) == [3]
     assert axes_of_sums(checked([Window(5, 1)], False, 1, (7, 3))) == [7]
