@@ -217,21 +217,6 @@ def test_results_that_share_a_name_are_refused():
         replace(program, results=(replace(whole, name="out_1"),)).check()
 
 
-@pytest.mark.parametrize(
-    ("f", "shape"),
-    [
-        (lambda x: torch.cat([x * 2, x.sum(1, keepdim=True)], 1), (37, 40)),
-        (lambda x: torch.cat([x * 2, x.sum(1, keepdim=True)], 1), (37, 40, 1)),
-        (lambda x: torch.stack([x.sum(1), x.amax(1)], -1), (37, 40)),
-    ],
-    ids=["beside rows", "beside rows of ones", "beside a column"],
-)
-def test_a_column_beside_others_has_no_neighbours_in_memory(f, shape):
-    """Its rows are as far apart as those of the result."""
-    x = torch.randn(*shape)
-    torch.testing.assert_close(optimize(f, (x,), target="cpu")(x), f(x))
-
-
 def layer(x, a, b, c):
     return x + attention(x @ a, x @ b, x @ c)
 
