@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..ir.index import Axis
 from ..ir.nodes import Operation
 from ..ir.program import Program
+from ..ir.recursion import arguments_first
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,12 @@ class FrozenGraph:
     def enodes(self) -> int:
         """Number of e-nodes."""
         return sum(map(len, self.classes))
+
+    @cached_property
+    def viewed(self) -> Mapping[int, frozenset[int]]:
+        """The classes that a class is a view of, or a view of views of; a class without views is left out."""
+        ways = {c: [n.args[0] for n in ns if n.op == "view"] for c, ns in enumerate(self.classes)}
+        return {c: frozenset(arguments_first(below, lambda x: ways[x])) for c, below in ways.items() if below}
 
     @property
     def sized(self) -> bool:

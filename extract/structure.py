@@ -78,6 +78,8 @@ def reachable(
 
 def _views(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf]) -> list[tuple[int, ...]]:
     """The stored classes that a class is a view of, or the views of these that it is a view of."""
+    if leaves.keys().isdisjoint(graph.viewed.get(c, ())):
+        return []
     ways = [n for n in graph.classes[c] if n.op == "view" and n.args[0] != c]
     read = _reads(graph, c, ways, ("view",), lambda x: x in leaves)
     return [n.args for n in ways if n.args[0] in read]
