@@ -127,10 +127,10 @@ def chosen(e, rows, width=1024):
 
 
 def test_the_price_decides():
-    """Few rows read the matrices that they have; sorted ones meet those of their tile; others are sorted first."""
+    """Few rows read the matrices that they have; a tile of some meets them all; many are sorted first."""
     e = torch.randint(0, 8, (4096,), generator=torch.Generator().manual_seed(0))
     assert not chosen(e[:2], 2).rewritten
-    assert chosen(e[:512].sort().values, 512).rewritten == ("sum_over_matrices",)
+    assert chosen(e[:64].sort().values, 64).rewritten == ("sum_over_matrices",)  # 11.8 us; sorted 13.9
     p = chosen(e, 4096)
     assert p.rewritten == ("sorted_rows",)
     needed = 2 * 4096 * 1024 * 1024
