@@ -29,6 +29,7 @@ from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes, reference
 from eqfuse.ir.build import axes, exp, log, maximum_over, mean_over, program, recip, square, sum_over, tanh, tensor
 from eqfuse.ir.ops import OPS
+from eqfuse.ir.products import Operands
 from eqfuse.ir.terms import Cast, Term
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.patterns import Map, Mean
@@ -350,7 +351,7 @@ def test_operands_that_may_overflow_float16_are_seen(monkeypatch):
     p = program("scaled", y=(y, (i, j)))
     kernel = extract(saturate(p), load_target("h200"))
     assert not [h for h in hazards(kernel) if h.kind == "operand"]
-    monkeypatch.setattr(dots, "operand_type", lambda lowering, a, b: (dtypes.float16, ""))
+    monkeypatch.setattr(dots, "multiplied", lambda builder, a, b, axis: Operands(dtypes.float16, rounded=True))
     first = kernel.kernels[0].kernel
     loose = dataclasses.replace(first, nodes=tuple(dataclasses.replace(n, stored=None) for n in first.nodes))
     assert [h.kind for h in hazards_module._of_operands(loose)] == ["operand"]
