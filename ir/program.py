@@ -203,9 +203,11 @@ class Program:
         """How many elements surely divide where the rows of an output start in the result that it is a part of; 0 for any number."""
         shapes = {o.name: o.shape for o in self.outputs}
         for r in self.results:
-            if output in r.outputs and math.prod(r.flat(r.outputs.index(output), shapes[output])[r.along + 1 :]) == 1:
-                widths = [r.flat(k, shapes[name])[r.along] for k, name in enumerate(r.outputs)]
-                return math.gcd(sum(widths), sum(widths[: r.outputs.index(output)])) if len(widths) > 1 else 0
+            if output in r.outputs and len(r.outputs) > 1:
+                part = r.outputs.index(output)
+                if math.prod(r.flat(part, shapes[output])[r.along + 1 :]) == 1:
+                    widths = [r.flat(k, shapes[name])[r.along] for k, name in enumerate(r.outputs)]
+                    return math.gcd(sum(widths), sum(widths[:part]))
         return 0
 
     def named(self, **values: Term) -> Program:

@@ -231,9 +231,16 @@ def factor_of_product(t, x, b, r, xn, q, j: Axis, k: Kind):
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def factor_of_both(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
-    """(x*p) * (y*q) = (x*y) * (p*q)."""
+    """(x*p) * (y*q) = (x*y) * (p*q).  A factor that is free of j leaves the sum: q may grow without bound where x*y has become 0."""
     return (
-        [changes_by_factor(k, j, x, r, xn, p), changes_by_factor(k, j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
+        [
+            changes_by_factor(k, j, x, r, xn, p),
+            changes_by_factor(k, j, y, r, yn, q),
+            needs_repair(t, j),
+            match(t, x * y),
+            depends(x, j),
+            depends(y, j),
+        ],
         [changes_by_factor(k, j, t, r, xn * yn, p * q)],
     )
 

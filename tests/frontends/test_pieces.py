@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 import eqfuse
+from eqfuse.egraph import saturate
 from eqfuse.frontends import trace
 from eqfuse.frontends.results import arranged
 from eqfuse.ir import pieces
@@ -186,3 +187,20 @@ def test_the_same_pieces_serve_no_other_length():
     for n in (320, 257, 305, 256):
         other = torch.randn(8, 32), torch.randn(32, n)
         torch.testing.assert_close(c(*other), smooth(*other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", [slice(0, 32), slice(32, 40), slice(0, 3), slice(0, 40)], ids=["first", "last", "some", "all"])
+def test_a_piece_may_be_masked_by_a_large_number(where):
+    """In one loop over a piece, exp(x - m) * exp(m - M) is no sum whose parts are scaled as m moves: both scales at once are 0 and infinite."""
+
+    def masked(x, mask):
+        return torch.softmax(x.masked_fill(mask, -1e9), -1)
+
+    x, mask = torch.randn(6, 40, generator=torch.Generator().manual_seed(0)), torch.zeros(6, 40, dtype=torch.bool)
+    mask[:, where] = True
+    c = eqfuse.optimize(masked, (x, mask), target="h200")
+    torch.testing.assert_close(c.interpret(x, mask), masked(x, mask))
+    graph = saturate(pieces.powers(trace(masked, (x, mask)).program))  # which tests audit
+    rolled = [graph.classes[n.args[0]] for ns in graph.classes for n in ns if n.op == "roll" and n.attrs[0] == "sum"]
+    assert rolled
+    assert not [m for ns in rolled for m in ns if m.op == "map" and m.attrs[0] == "mul"]
