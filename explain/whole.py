@@ -102,6 +102,7 @@ class ProgramExplanation:
         text = f"{', '.join(where)}: regions are planned one by one, and tensors between them are stored"
         found = self._conflict(x, y) or self._conflict(y, x)
         if found is None:
+            text += "".join(f"\n    {', '.join(names)}: {reason}" for reason, names in self.plan.cuts)
             return Why(a, b, "regions", kernels, text)
         outer, inner = (self._names.called.get(t, "a value") for t in (found.outer, found.inner))
         text += (
@@ -129,6 +130,7 @@ class ProgramExplanation:
             "regions": [
                 {"runs": [{"reads": list(r.reads), "makes": list(r.makes)} for r in rs], "plan": e.data()} for e, rs in self.different
             ],
+            "stored": [{"reason": reason, "names": list(names)} for reason, names in self.plan.cuts],
             "saved_bytes": self.plan.baseline_bytes - self.plan.dram_bytes,
             "saved_us": self.plan.baseline_us - self.plan.estimated_us,
             "values": list(self.values),

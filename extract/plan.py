@@ -226,6 +226,7 @@ class Block:
     written_us: float = 0.0  # what the best plan of the program as written is estimated to take, if it is not this one
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
     parts: tuple[Part | TorchCall, ...] = ()
+    cuts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the tensors between regions, by why they are stored
     launches: tuple[Launch, ...] = ()  # every step once, in execution order; none if each step is a launch of its own, in its order
     saved: tuple[Buffer, ...] | None = None  # by a forward pass for the backward pass, if these are its parts; a result is an output
     on_cpu: bool = False  # its kernels are for CPU tensors
@@ -360,6 +361,7 @@ def _roles(k: PlannedKernel) -> str:
     return " ".join(f"{a.name}={r}" for a, r in k.kernel.roles.items())
 
 
+CUTS_SHOWN = 6  # names of tensors between regions, for each reason
 MOST_DECISIONS = 3  # lines for the verdicts of one rule: it may match in every layer
 
 
@@ -435,7 +437,10 @@ def _part_lines(plan: Block, called: Mapping[str, str]) -> Iterator[str]:
     often = Counter(first for first, _ in every)
     if plan.pieces and not any(p.name for p in plan.pieces):
         counted = f", {len(often)} of them different" if len(often) < len(every) else ""
-        yield f"  {plural(len(every), 'region')}{counted}; tensors between them are stored, since making them again would cost more"
+        yield f"  {plural(len(every), 'region')}{counted}; stored between them:"
+        for reason, names in plan.cuts:
+            more = f" and {len(names) - CUTS_SHOWN} more" * (len(names) > CUTS_SHOWN)
+            yield f"    {', '.join(names[:CUTS_SHOWN])}{more}, {reason}"
     seen = set[str]()
     for first, part in every:
         reads, makes = (", ".join(called.get(n, n) for n in names) or "nothing" for names in (part.reads, part.makes))

@@ -124,7 +124,7 @@ def in_parts(
     """A program out of its regions, each of which was planned by its key."""
     planned = tuple(made[r.key] for r in regions)
     parts = [Part(p.plan, r.reads, r.makes) for r, p in zip(regions, planned, strict=True)]
-    plan = replace(whole_plan(traced.program, request.target, parts), licence=request.licence)
+    plan = replace(whole_plan(traced.program, request.target, parts), licence=request.licence, cuts=cut.reasons)
     if choice is not None:
         plan = replace(plan, rewritten=choice.rules)
     return Planned(request, rules, traced, None, plan, choice, parts=Parts(cut, tuple(regions), planned))

@@ -25,7 +25,6 @@ from ..extract.objective import Objective
 from ..extract.plan import Plan
 from ..extract.programs import Another, forms
 from ..extract.programs.candidates import GAIN
-from ..extract.programs.forms import FORMS
 from ..extract.quantities import bytes_text
 from ..extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several
 from ..extract.regions.partition import MOST_AXES
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 REGION_TERMS = 25  # what planning a region takes whatever it has, in terms of its program
 REGION_LEAST = 0.06  # seconds for each different region: with less, the program is planned as one, and its floor is the plan op by op
 OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
-SIZED_GAIN = 0.95  # as GAIN, of plans that serve the lengths alone that they were made for
 AMPLE = 1.0  # seconds of a budget of which no share is short, so that what it found holds for all
 
 
@@ -290,15 +288,10 @@ def _exchanged(planner: Planner, best: Tried) -> Iterator[Way]:
         planner.aside += now() - begun
 
 
-def _gain(plan: Plan) -> float:
-    """The share of the time of the program as written that another one may take: one that is another at each length has to be worth it."""
-    return SIZED_GAIN if any(name in FORMS and FORMS[name].sized for name in plan.rewritten) else GAIN
-
-
 ROWS = (
     Row(_stored_once, lambda p, plan, best, _: p.better(plan, best)),
     Row(_least_memory, lambda p, plan, best, _: plan.temporary_bytes < best.temporary_bytes),
     Row(_as_one, lambda p, plan, best, _: p.over(best) or p.better(plan, best)),
     Row(_in_order, lambda p, plan, best, _: not plan.notes and no_dearer(plan, best)),
-    Row(_exchanged, lambda p, plan, best, written: not p.over(plan) and p.better(plan, written, _gain(plan)) and p.better(plan, best)),
+    Row(_exchanged, lambda p, plan, best, written: not p.over(plan) and p.better(plan, written, GAIN) and p.better(plan, best)),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from ...ir.index import Axis
@@ -19,7 +19,7 @@ from ...ir.samples import COMPARISONS
 from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term
 from ..targets import Target
 from .cuts import cheapest_cut
-from .stages import Conflict, Stages, stages
+from .stages import MOST_DEEP, Conflict, Stages, stages
 from .work import Work, stored_bytes
 
 MOST_WHOLE = 6  # reductions of a program that is planned as one, however it might be parted: one search sees all of it
@@ -27,6 +27,13 @@ MOST_NESTS = 10  # reductions of a region: what is tried grows with their square
 
 
 MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
+REASONS = {
+    "price": "since making them again would cost more",
+    "depth": f"as {MOST_DEEP} products on top of each other are planned together",
+    "size": f"as a region has {MOST_NESTS} reductions and {MOST_AXES} axes at most",
+    "shared": "since several regions read them",
+    "positions": "as they say which elements are read",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Partition:
     """``groups``: for each region the values that it makes, in an order in which regions can run; by their numbers among the terms of the
     program, so that the same partition can be made at other sizes.  ``names``: what the stored ones are called that are no results.
     ``reductions``: how many the program has; ``conflicts``: what parts them, and ``counted``: their number does; ``prelude``: whether some
-    of them come before all products."""
+    of them come before all products.  ``cuts``: why values are stored that are no results, by :data:`REASONS`."""
 
     program: Program
     groups: tuple[tuple[int, ...], ...]
@@ -43,6 +50,7 @@ class Partition:
     conflicts: tuple[Conflict, ...] = ()
     prelude: bool = False
     counted: bool = False
+    cuts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def pays(self) -> bool:
@@ -65,6 +73,14 @@ class Partition:
         terms = self.program.terms()
         return {terms[k]: None for group in self.groups for k in group}
 
+    @property
+    def reasons(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The names of what is stored between regions, by why it is."""
+        found: dict[str, list[str]] = {}
+        for k, cut in sorted(self.cuts.items()):
+            found.setdefault(REASONS[cut], []).append(self.names[k])
+        return tuple((reason, tuple(names)) for reason, names in found.items())
+
     def at(self, program: Program) -> Partition | None:
         """The same partition of the program at other sizes; ``None`` if it is another program there."""
         ours, theirs = self.program.terms(), program.terms()
@@ -76,17 +92,28 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     """The regions of a program; one for most that are no models.  ``also``: the numbers of terms that are stored in any case."""
     work = Work(program, target)
     found = stages(work)
-    stored = _between(work, found)
+    cuts: dict[Term, str] = {}
+
+    def because(reason: str) -> None:
+        cuts.update((t, reason) for t in stored if t not in cuts and t not in work.outputs)
+
+    stored = _between(work, found, cuts)
     stored.update((work.terms[k], None) for k in sorted(also))
+    because("shared")
     prelude = _prelude(work)
     stored.update(dict.fromkeys(prelude))
+    because("positions")
     _halved(work, stored)
+    because("size")
     groups = _groups(work, found, stored, prelude)
     while (more := _made_by_several(work, stored, groups)) is not None:
         stored[more] = None
         groups = _groups(work, found, stored, prelude)
+    because("shared")
     names = stored_names(program, {k for group in groups for k in group})
-    return Partition(program, groups, names, len(work.nests), found.conflicts, bool(prelude), found.counted)
+    order = {t: k for k, t in enumerate(work.terms)}
+    by_number = {order[t]: reason for t, reason in cuts.items()}
+    return Partition(program, groups, names, len(work.nests), found.conflicts, bool(prelude), found.counted, by_number)
 
 
 def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], dict[Term, None]]]:
@@ -125,8 +152,8 @@ def able(t: Term) -> bool:
     return isinstance(t, Map | Reduce | Scan | Cast) and t.dtype is not None
 
 
-def _between(work: Work, found: Stages) -> dict[Term, None]:
-    """What is stored between stages, results included."""
+def _between(work: Work, found: Stages, cuts: dict[Term, str] | None = None) -> dict[Term, None]:
+    """What is stored between stages, results included.  ``cuts``: where it is noted why."""
     stored = dict.fromkeys(t for t in work.terms if t in work.outputs)
     inner = {x for n in work.nests.values() for x in (*n.inner, *((n.body,) if n.product else ()))}
     parted = {c.inner for c in found.conflicts}
@@ -140,6 +167,9 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
         if sources and sinks:
             again = {t: work.us(work.nests[t], frozenset()) for t in sources if t not in parted}
             cut = cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner, storing, again)
+            if cuts is not None:
+                reason = "depth" if found.counted and parted.isdisjoint(sources) else "price"
+                cuts.update((t, reason) for t in cut if t not in stored)
             stored.update(dict.fromkeys(cut))
     return stored
 

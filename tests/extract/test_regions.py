@@ -1,6 +1,7 @@
 """Programs in regions: the same values however they are cut, cuts where they belong, equal regions planned once."""
 
 import random
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -115,6 +116,31 @@ def test_a_layer_is_cut_between_its_products():
     assert all(len(r.makes) == 1 for r in found)
 
 
+def why(f, args):
+    """Why a program's values are stored between regions: reasons, with how many."""
+    found = partition(trace(f, args).program, H200)
+    assert {k for group in found.groups for k in group} - {*found.cuts} == {found.program.terms().index(o.term) for o in found.program.outputs}
+    assert sorted(n for _, names in found.reasons for n in names) == sorted(found.names[k] for k in found.cuts)
+    return Counter(found.cuts.values())
+
+
+def test_every_cut_says_why():
+    def sums(x):
+        for _ in range(30):
+            x = torch.tanh(x - x.mean(-1, keepdim=True))
+        return x
+
+    def three(x, a, b, c):
+        h = F.layer_norm(x, x.shape[-1:])
+        return tuple(F.gelu(h @ w) @ w for w in (a, b, c))
+
+    assert why(*linears(4)) == {"price": 3}
+    assert why(linears(9)[0], empty([(2048, 64), *[(64, 64)] * 9])) == {"depth": 1}
+    assert set(why(sums, empty([(64, 512)]))) == {"size"}
+    assert set(why(three, empty([(12000, 1280), *[(1280, 1280)] * 3], torch.float16))) == {"price", "shared"}
+    assert not why(F.gelu, empty([(64, 512)]))
+
+
 def test_cuts_know_no_names():
     """Squared distances and a minimum where the layer has products and a softmax: the same two stages."""
 
@@ -186,6 +212,10 @@ def test_questions_cross_regions(layer):
     assert layer.why("softmax", "softmax").verdict == "same"
     explained = layer.explain()
     assert "region 2" in str(explained)
+    reason, names = layer.plan.cuts[0]
+    assert f"{', '.join(names[:6])}" in str(layer.plan)
+    assert "since making them again would cost more" in str(layer.plan)
+    assert explained.data()["stored"][0] == {"reason": reason, "names": list(names)}
     assert explained.json()
     with pytest.raises(OptionError, match="computes no value called 'q'"):
         layer.why("q", "out")
