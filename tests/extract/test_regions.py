@@ -119,7 +119,9 @@ def test_a_layer_is_cut_between_its_products():
 def why(f, args):
     """Why a program's values are stored between regions: reasons, with how many."""
     found = partition(trace(f, args).program, H200)
-    assert {k for group in found.groups for k in group} - {*found.cuts} == {found.program.terms().index(o.term) for o in found.program.outputs}
+    assert {k for group in found.groups for k in group} - {*found.cuts} == {
+        found.program.terms().index(o.term) for o in found.program.outputs
+    }
     assert sorted(n for _, names in found.reasons for n in names) == sorted(found.names[k] for k in found.cuts)
     return Counter(found.cuts.values())
 
