@@ -35,9 +35,9 @@ class Points:
     def worth_storing(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
         product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what
-        several reductions are needed for alone (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some,
-        inputs in longer rows, and what verdicts keep apart; but nothing that stands between two values that must share a kernel, and no
-        sum of products that is only summed further."""
+        several reductions are needed for alone (:meth:`_joins`), what is made along one axis and read along another (:meth:`_turns`),
+        inputs and views without neighbours in memory, of which a copy has some, inputs in longer rows, and what verdicts keep apart; but
+        nothing that stands between two values that must share a kernel, and no sum of products that is only summed further."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
@@ -50,7 +50,7 @@ class Points:
                 operands.update(k for k, x in read.items() if k in reduced or _read(x) >= MUCH * _bytes(x))
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
-            worth = worth or t in self._joins
+            worth = worth or t in self._joins or t in self._turns
             apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
             gaps = self._without_neighbours(t) or _lengthened(t) or self._apart_in_windows(t)
             if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
@@ -80,6 +80,20 @@ class Points:
             if sum(map(_bytes, sums)) >= 2 * _bytes(t):
                 private[t] = own
         return frozenset(t for t in private if not any(t in own for x, own in private.items() if x is not t))
+
+    @cached_property
+    def _turns(self) -> frozenset[Term]:
+        """Pointwise values that are made of whole rows, as normalised ones are, and that a sum along their columns and something after it
+        need: a kernel that holds rows makes them once, one that holds columns at each pass."""
+        whole: dict[Term, frozenset[Axis]] = {}  # the axes of a value that are summed for each of its elements
+        found: set[Term] = set()
+        for t in self.work.terms:
+            below = frozenset().union(*(whole[a] for a in t.args))
+            whole[t] = below | {t.axis} if isinstance(t, Reduce | Scan) else below
+            x = t.args[0] if isinstance(t, Reduce) else None
+            if isinstance(x, Map) and len(self.work.users[x]) > 1 and t.axis in x.axes - whole[x] and whole[x] & x.axes:
+                found.add(x)
+        return frozenset(found)
 
     def written(self, viewed: bool = False) -> tuple[int, ...]:
         """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
