@@ -27,9 +27,9 @@ class Structure:
     sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
     axes on one side the longest is ``tiled``; where it is short, others are ``packed`` into one dim with it, and what is left takes one
-    position per program.  ``summed``: batch axes that a sum removes
-    later; a product of rows with several axes is a sum of matrix products.  ``batch``: axes that some contraction has on both sides, which
-    in another form of the program may be free.  ``derived``: axes of every layout that only forms which rules made reduce.
+    position per program.  ``summed``: batch axes, and free ones that are not tiled, that a reduction removes later: a product of rows
+    with several axes is a sum of matrix products, a pool over products their maximum.  ``batch``: axes that some contraction has on both
+    sides, which in another form of the program may be free.  ``derived``: axes of every layout that only forms which rules made reduce.
     ``places``: where the axes of the roots are.
     """
 
@@ -178,6 +178,7 @@ def analyse(
     for c in reachable(graph, roots, leaves, written=True) if derived else ():
         if c not in leaves:
             derived -= {n.in_order for n in graph.classes[c] if n.in_order and n.rule is None}
+    parts = {a for row in graph.facts.get("split", ()) for a in row}
     known = dict.fromkeys(places.axes(graph.program.axes))
     order = [a for a in (*known, *sorted(set(found) - set(known))) if a in found and a not in excluded]
     whole = [frozenset(places.axes([a for a in layout if a is not None])) for layout in layouts]
@@ -191,7 +192,7 @@ def analyse(
         frozenset(free - excluded),
         frozenset(outer for _, outer, _ in graph.facts.get("split", ()) if outer in stored),
         frozenset(tiled - excluded),
-        frozenset((batch & set(reduced)) - excluded),
+        frozenset(((batch | free - tiled - contracted - parts) & set(reduced)) - excluded),
         frozenset(batch - excluded),
         frozenset(derived - excluded),
         places,

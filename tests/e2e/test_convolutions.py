@@ -75,6 +75,30 @@ def test_products_at_each_position_of_a_window_go_into_one_accumulator(transpose
     assert "tl.dot(" in c.source
 
 
+POOLS = {
+    "max": lambda x, w: torch.relu(x @ w).view(-1, 2, w.shape[1]).amax(1),
+    "least of three": lambda x, w: (x @ w).view(-1, 3, w.shape[1]).amin(1),
+    "mean": lambda x, w: torch.tanh(x @ w).view(-1, 2, w.shape[1]).mean(1),
+    "halves": lambda x, w: (x @ w).view(2, -1, w.shape[1]).amax(0),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_over_a_product_is_a_loop_around_it(name):
+    """One kernel, each byte once, on the unit for products; and right, NaN and lengths that are no multiples of tiles included."""
+    f = POOLS[name]
+    x, w = (torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((196608, 576), (576, 128)))
+    c = eqfuse.optimize(f, (x, w), target="h200", time_budget=8.0)
+    (kernel,) = c.plan.kernels
+    assert c.plan.dram_bytes <= 1.02 * c.plan.compulsory_bytes
+    assert 0.9 < kernel.cost.flops / (2 * 196608 * 576 * 128) < 1.1
+    assert "tl.dot(" in c.source
+    x, w = randn(2 * 3 * 37, 40), randn(40, 20)
+    x[5, 3], x[17] = torch.nan, -torch.inf
+    c = eqfuse.optimize(f, (x, w), target="h200", time_budget=2.0)
+    torch.testing.assert_close(c.interpret(x, w).double(), exact(f, (x, w)), rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
 def test_a_chain_as_users_write_it():
     """A convolution, what normalises it, and a pool: nothing is left to torch."""
     torch.manual_seed(0)
