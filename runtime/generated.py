@@ -114,8 +114,8 @@ class Generated:
     @property
     def _shapes(self) -> dict[str, list[int]]:
         """Of inputs and outputs; what only the plan has are parts of these."""
-        tensors = *self.plan.program.outputs, *self.program.inputs, *self.program.outputs
-        layouts = {t.name: t.layout for t in tensors}
+        outputs = *self.plan.program.outputs, *self.program.outputs
+        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in outputs}
         return {name: [1 if a is None else a.size for a in layout] for name, layout in layouts.items()}
 
     @cached_property

@@ -90,7 +90,9 @@ class Points:
         for t in self.work.terms:
             below = frozenset().union(*(whole[a] for a in t.args))
             whole[t] = below | {t.axis} if isinstance(t, Reduce | Scan) else below
-            x = t.args[0] if isinstance(t, Reduce) else None
+            if not isinstance(t, Reduce):
+                continue
+            x = t.args[0]
             if isinstance(x, Map) and len(self.work.users[x]) > 1 and t.axis in x.axes - whole[x] and whole[x] & x.axes:
                 found.add(x)
         return frozenset(found)
