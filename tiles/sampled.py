@@ -2,11 +2,17 @@
 
 The statements that compute an edge (:mod:`.data_edges`) are executed in numpy, for many tiles at a time.  An array has a dimension for each
 binding (a position is a tile of it), then one for each dim of the value (a position is a lane).
+
+A condition on two axes is computed for each pair of their tiles.  A convolution has a mask over rows, columns and two axes of its window,
+but of the rows the first tile, the last one and those between: where every comparison comes out the same in two tiles, they are one.
+
+    0 <= row + w - 1 < 224  and  0 <= col + v - 1 < 224      224 * 3 * 224 * 3 tiles -> 3 * 3 * 3 * 3
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +46,21 @@ from .program import (
 LANES = 16  # of a dim that are looked at, where an edge is made of a tile of several dims
 
 
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles of several bindings: an array over them has a dimension for each.  ``starts``: by binding, the first positions; ``times``: how
+    many tiles each of them stands for."""
+
+    starts: Mapping[str, np.ndarray]
+    times: tuple[np.ndarray, ...]
+
+    def mean(self, x: np.ndarray, over: Collection[int], weights: np.ndarray | int = 1) -> np.ndarray:
+        """The average along some dimensions, which stay with length 1."""
+        for k in over:
+            weights = weights * self.times[k]
+        return np.asarray(np.average(x, tuple(over), np.broadcast_to(weights, x.shape), keepdims=True))
+
+
 class Sampled:
     """Evaluates the edges of one tile program.  Results are kept by tile sizes: a search asks for the same ones again and again."""
 
@@ -47,7 +68,8 @@ class Sampled:
         self._program = program
         self._buffers = program.kernel.buffers
         self._over: dict[str, tuple[Binding, ...] | None] = {}
-        self._runs: dict[tuple[tuple[str, ...], tuple[int, ...]], _Run] = {}
+        self._runs: dict[tuple[object, ...], _Run] = {}
+        self._tiles: dict[tuple[object, ...], Tiles] = {}
 
     @cached_property
     def _by(self) -> dict[str, Statement]:
@@ -106,13 +128,65 @@ class Sampled:
         """How many lanes of a dim are looked at, where their pairs would be too many."""
         return LANES if any(len(v.dims) > 1 for v in self._behind) else 1 << 30
 
+    def _comparisons(self, v: Value) -> tuple[dict[str, Value], dict[str, Where], frozenset[str]]:
+        """The truth values that a value is made of, the masks of padded lanes, and the bindings on which it depends otherwise."""
+        s = self._by[v.name]
+        if v.dtype.kind == "bool" and not (isinstance(s, Let) and any(x.dtype.kind == "bool" for x in uses(s))):
+            return {v.name: v}, {}, frozenset()
+        truths: dict[str, Value] = {}
+        masks = {v.name: s} if isinstance(s, Where) else {}
+        bindings = s.access.bindings if isinstance(s, Load) else s.bindings if isinstance(s, IndexValue) else ()
+        otherwise = frozenset(b.name for b in bindings)
+        for x in uses(s):
+            more = self._comparisons(x)
+            truths, masks, otherwise = truths | more[0], masks | more[1], otherwise | more[2]
+        return truths, masks, otherwise
+
+    def different(
+        self, values: Sequence[Value], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray], but: Collection[str]
+    ) -> Tiles:
+        """Of tiles, one for all those that some values do not tell apart; of the bindings ``but`` each tile."""
+        key = self._key(tiles, starts), tuple(v.name for v in values), frozenset(but)
+        if key not in self._tiles:
+            self._tiles[key] = self._different(values, tiles, starts, but)
+        return self._tiles[key]
+
+    def _different(
+        self, values: Sequence[Value], tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray], but: Collection[str]
+    ) -> Tiles:
+        several = [self._comparisons(v) for v in values]
+        run = self._run(tiles, starts)
+        apart = frozenset(but).union(*(otherwise for _, _, otherwise in several))
+        truths = [run.value(v) for found in several for v in found[0].values()]
+        truths += [run.exists(b, w.src.dims) for found in several for w in found[1].values() for b in w.bindings]
+        left, times = {}, []
+        for k, (name, at) in enumerate(starts.items()):
+            first, count = np.arange(at.size), np.ones(at.size, int)
+            if name not in apart:
+                rows = [np.moveaxis(x, k, 0).reshape(at.size, -1) for x in truths if x.shape[k] > 1]
+                if rows:
+                    bits = np.packbits(np.concatenate(rows, axis=1).astype(bool), axis=1)
+                    _, first, count = np.unique(bits, axis=0, return_index=True, return_counts=True)
+                else:
+                    first, count = first[:1], np.asarray([at.size])
+            order = np.argsort(first)
+            left[name] = np.take(at, first[order], axis=k)
+            times.append(count[order].reshape(left[name].shape))
+        return Tiles(left, tuple(times))
+
     def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:
         """A scalar, for many tiles.  ``tiles``: the tile size of each axis; ``starts``: by binding, the first positions of the tiles, as an
-        array with one dimension per binding.  The tile sizes decide the starts."""
-        key = tuple(starts), tuple(tiles[a] for a in self._axes)
+        array with one dimension per binding."""
+        return self._run(tiles, starts).value(v)
+
+    def _key(self, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> tuple[object, ...]:
+        return tuple((name, at.tobytes()) for name, at in starts.items()), tuple(tiles[a] for a in self._axes)
+
+    def _run(self, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> _Run:
+        key = self._key(tiles, starts)
         if key not in self._runs:
             self._runs[key] = _Run(self._by, self._buffers, tiles, starts, self._most)
-        return self._runs[key].value(v)
+        return self._runs[key]
 
 
 class _Run:
@@ -155,6 +229,10 @@ class _Run:
                 at = at + lanes.reshape([-1 if i == k else 1 for i in range(len(dims))])
         return at
 
+    def exists(self, b: Binding, dims: Sequence[Dim]) -> np.ndarray:
+        """Which positions of a binding there are."""
+        return self.position(b, dims) < b.axis.size
+
     def load(self, at: Access, dims: Sequence[Dim]) -> np.ndarray:
         buffer = self.buffers[at.buffer]
         numbers = buffer.sample.numbers(buffer.shape)
@@ -175,7 +253,7 @@ class _Run:
         if isinstance(s, Where):
             ok = np.ones((), bool)
             for b in s.bindings:
-                ok = ok & (self.position(b, dims) < b.axis.size)
+                ok = ok & self.exists(b, dims)
             return np.where(ok, self.operand(s.src, dims), s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
             x = self.operand(s.src, s.src.dims)

@@ -7,7 +7,7 @@ its values and bindings.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..ir.strides import MOST_UNIT, SECTOR_BYTES, spread
 from .kernel import Buffer, Role
 from .program import Access, Binding, Bound, Dim, Edge, Load, Loop, Store, TileProgram, Value, edges_of, evaluated
 from .reach import reach
-from .sampled import Sampled
+from .sampled import Sampled, Tiles
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
@@ -122,12 +122,14 @@ class Sizes:
         if not loop.edges or not self.steps(loop.binding) or not all(map(self.steps, over)):
             return 1.0
         others = tuple(k for k, b in enumerate(over) if b.name not in along)
-        _, _, taken = self._visits(loop, over)
+        mine = [k for k in range(len(over)) if k not in others]
+        tiles = self._tiles((loop,), over)
+        _, taken = self._visits(loop, tiles)
         if loop.binding.name not in along:  # every step that there is reads the same
-            return float(np.mean(np.max(taken > 0, axis=others, initial=False)))
+            return float(tiles.mean(np.max(taken > 0, axis=others, keepdims=True, initial=False), mine).item())
         apart = math.prod(self.steps(over[k]) for k in others) if loop.starts else 1
-        most = taken.mean(axis=others, keepdims=True) * apart if loop.starts else taken.max(axis=others, keepdims=True, initial=0)
-        return min(1.0, float(np.mean(np.minimum(most / self.steps(loop.binding), 1.0))))
+        most = tiles.mean(taken, others) * apart if loop.starts else taken.max(axis=others, keepdims=True, initial=0)
+        return min(1.0, float(tiles.mean(np.minimum(most / self.steps(loop.binding), 1.0), mine).item()))
 
     def said_by(self, loop: Loop) -> tuple[list[str], bool]:
         """The buffers whose data say how far a loop goes, and whether there is an example of all of them."""
@@ -155,25 +157,28 @@ class Sizes:
         over = self._over(loop)
         if b not in _placed(loop) or not self.steps(loop.binding) or not all(map(self.steps, over)):
             return None
-        _, _, taken = self._visits(loop, over)
-        return np.mean(np.moveaxis(taken, over.index(b), 0).reshape(taken.shape[over.index(b)], -1), axis=1)
+        tiles = self._tiles((loop,), over)
+        _, taken = self._visits(loop, tiles)
+        return tiles.mean(taken, [k for k, other in enumerate(over) if other != b]).reshape(-1)
 
-    def _visits(self, loop: Loop, over: list[Binding]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-        """For the tiles of the bindings that say which tiles a loop visits (an axis for each): where they begin, the first tile that it
-        visits, and how many."""
-        tile = {b.name: self.roles[b.axis].tile for b in over}
-        tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
-        at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
-        where = {b.name: p for b, p in zip(over, at, strict=True)}
-        apart = {
-            b.name: (t * tile[b.name]).reshape([-1 if i == k else 1 for i in range(len(over))])
-            for k, (b, t) in enumerate(zip(over, tiles, strict=True))
-        }
-        sizes = {a: r.tile for a, r in self.roles.items()}
+    def _tiles(self, loops: Sequence[Loop], over: Sequence[Binding], apart: Collection[str] = ()) -> Tiles:
+        """Tiles of the bindings that say which tiles some loops visit: each that an edge tells from others, and all of the bindings
+        ``apart`` and of those whose positions edges are made of."""
+        starts = {}
+        for k, b in enumerate(over):
+            tiles = np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int))
+            starts[b.name] = (tiles * self.roles[b.axis].tile).reshape([-1 if i == k else 1 for i in range(len(over))])
+        values = tuple(dict.fromkeys(v for loop in loops for v in self._known(loop).edges))
+        placed = (b.name for loop in loops for b in _placed(loop))
+        return self._sampled.different(values, {a: r.tile for a, r in self.roles.items()}, starts, {*apart, *placed})
+
+    def _visits(self, loop: Loop, tiles: Tiles) -> tuple[np.ndarray, np.ndarray]:
+        """For tiles of the bindings that say which tiles a loop visits: the first tile that it visits, and how many."""
+        sizes, at = {a: r.tile for a, r in self.roles.items()}, tiles.starts
 
         def edge(e: Edge) -> np.ndarray:
-            data = 0 if e.data is None else self._sampled.number(e.data, sizes, apart)
-            return np.asarray(e.const + data + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
+            data = 0 if e.data is None else self._sampled.number(e.data, sizes, at)
+            return np.asarray(e.const + data + sum(c * (at[b.name] + (sizes[b.axis] - 1) * last) for b, c, last in e.terms))
 
         def position(b: Bound) -> np.ndarray:
             return evaluated(b, edge, np.minimum, np.maximum)
@@ -182,7 +187,7 @@ class Sizes:
         r = reach(self._known(loop), mine, size, position, np.minimum, np.maximum)
         taken, clear = np.maximum(-((r.first - r.end) // mine), 0), (r.clear_end - r.clear) // mine
         taken = clear if loop.part == "whole" else taken - clear
-        return where, r.first, np.broadcast_to(taken, np.broadcast_shapes(taken.shape, *(p.shape for p in at)))
+        return r.first, np.broadcast_to(taken, np.broadcast_shapes(taken.shape, *(p.shape for p in at.values())))
 
     def _over(self, loop: Loop) -> list[Binding]:
         """The bindings that say which tiles a loop visits."""
@@ -204,16 +209,20 @@ class Sizes:
         return replace(loop, starts=kept(loop.starts), stops=kept(loop.stops), clear=clear)
 
     def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str], around: tuple[Loop, ...] = ()) -> float:
-        where, first, taken = self._visits(loop, over)
+        tiles = self._tiles((loop, *around), over, {*ragged, *(x.binding.name for x in around)})
+        where = tiles.starts
+        first, taken = self._visits(loop, tiles)
         mine, size = self.roles[loop.binding.axis].tile, loop.binding.axis.size
         visited = np.minimum(taken * mine, np.maximum(size - first, 0)) if loop.part != "whole" else taken * mine
         shares = visited / size if loop.binding.name in ragged else taken / steps
         weights = np.asarray(1)
+        for t in tiles.times:
+            weights = weights * t
         for b in over:
             if b.name in ragged:
                 weights = weights * np.minimum(self.roles[b.axis].tile, b.axis.size - where[b.name])
         for x in around:
-            _, begin, steps_around = self._visits(x, over)
+            begin, steps_around = self._visits(x, tiles)
             if x.binding.name in where:  # the step that it is at is one that it takes
                 place = (where[x.binding.name] - begin) // self.roles[x.binding.axis].tile
                 steps_around = (place >= 0) & (place < steps_around)
