@@ -11,6 +11,7 @@ but of the rows the first tile, the last one and those between: where every comp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,17 +162,13 @@ class Sampled:
         truths += [run.exists(b, w.src.dims) for found in several for w in found[1].values() for b in w.bindings]
         left, times = {}, []
         for k, (name, at) in enumerate(starts.items()):
-            first, count = np.arange(at.size), np.ones(at.size, int)
+            answers: list[object] = list(range(at.size))
             if name not in apart:
-                rows = [np.moveaxis(x, k, 0).reshape(at.size, -1) for x in truths if x.shape[k] > 1]
-                if rows:
-                    bits = np.packbits(np.concatenate(rows, axis=1).astype(bool), axis=1)
-                    _, first, count = np.unique(bits, axis=0, return_index=True, return_counts=True)
-                else:
-                    first, count = first[:1], np.asarray([at.size])
-            order = np.argsort(first)
-            left[name] = np.take(at, first[order], axis=k)
-            times.append(count[order].reshape(left[name].shape))
+                bits = [np.packbits(np.moveaxis(x, k, 0).reshape(at.size, -1).astype(bool), axis=1) for x in truths if x.shape[k] > 1]
+                answers = [tuple(b[n].tobytes() for b in bits) for n in range(at.size)]
+            count = Counter(answers)  # in the order of the first of each
+            left[name] = np.take(at, [answers.index(x) for x in count], axis=k)
+            times.append(np.reshape(list(count.values()), left[name].shape))
         return Tiles(left, tuple(times))
 
     def number(self, v: Value, tiles: Mapping[Axis, int], starts: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -166,7 +166,8 @@ class Sizes:
         ``apart`` and of those whose positions edges are made of."""
         starts = {}
         for k, b in enumerate(over):
-            tiles = np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int))
+            n = self.steps(b)
+            tiles = np.arange(n) if n <= SAMPLES else np.unique(np.linspace(0, n - 1, SAMPLES).astype(int))
             starts[b.name] = (tiles * self.roles[b.axis].tile).reshape([-1 if i == k else 1 for i in range(len(over))])
         values = tuple(dict.fromkeys(v for loop in loops for v in self._known(loop).edges))
         placed = (b.name for loop in loops for b in _placed(loop))

@@ -24,7 +24,7 @@ import numpy as np
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from .data_edges import DataEdges, New
-from .edges import Made, conditions, defined, halves, parts, regions, united
+from .edges import Made, Region, conditions, defined, halves, parts, regions, united
 from .operations import by_parts, operation
 from .program import (
     Accumulator,
@@ -107,12 +107,13 @@ class Skipping:
                     tuple(a.new for a in s.accumulators),
                 )  # fmt: skip
                 s = replace(s, body=self.block(s.body, inner))
-                idle = _idle(s, results, made, data)
-                s = _bounded(s, idle, unread, made, data)
-                if results:  # what a condition is known to be may be used whatever is around
-                    idle = _idle(s, frozenset(), made, data)
+                known = _Known(s.binding, {**made, **defined(s.body)}, data)
+                idle = _idle(s, results, made, known)
+                s = _bounded(s, idle, unread, known)
+                if not results.isdisjoint(_reads(s)):  # what a condition is known to be may be used whatever is around
+                    idle = _idle(s, frozenset(), made, known)
                 if idle and s.innermost and not _in_order(s):
-                    s = replace(s, clear=_clear(s, idle, made, data))
+                    s = replace(s, clear=_clear(idle, known))
                 found += data.statements(s.edges)
             made_before = isinstance(s, Load) and s.access.buffer in self.temporary
             if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
@@ -186,27 +187,46 @@ def _before(conditions: Collection[Value], left: list[Statement], data: DataEdge
     return list(found.values())
 
 
-def _idle(loop: Loop, results: frozenset[str], outside: Made, data: DataEdges) -> dict[Value, bool]:
+class _Known:
+    """The stretches of a loop in which conditions have one truth in whole tiles, each found once.  ``made``: what computes the values in
+    and around the loop."""
+
+    def __init__(self, over: Binding, made: Made, data: DataEdges) -> None:
+        self.over, self.made, self.data = over, made, data
+        self._found: dict[tuple[str, bool], list[Region]] = {}
+
+    def regions(self, condition: Value, truth: bool) -> list[Region]:
+        key = condition.name, truth
+        if key not in self._found:
+            self._found[key] = regions(condition, truth, self.over, self.made, self.data)
+        return self._found[key]
+
+
+def _reads(loop: Loop) -> frozenset[str]:
+    """What the statements of a loop read, without those of loops in it."""
+    return frozenset(v.name for s in loop.body if not isinstance(s, Loop) for v in uses(s))
+
+
+def _idle(loop: Loop, results: frozenset[str], outside: Made, known: _Known) -> dict[Value, bool]:
     """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth.  Those of which nothing is
     known in a whole tile are left out, and the parts of one of which all is."""
     if not loop.accumulators or any(isinstance(s, Store) for s in walk_statements(loop.body)):
         return {}
-    made = {**outside, **defined(loop.body)}
     found: dict[Value, bool] = {}
     said: set[str] = set()
+    around = _around(loop, results)
     for c in conditions(loop.body, outside):
-        known = {truth: bool(regions(c, truth, loop.binding, made, data)) for truth in (True, False)} if c.name not in said else {}
-        truth = next((t for t in known if any(known.values()) and _does_nothing(loop, c, t, results)), None)
+        there = {truth: bool(known.regions(c, truth)) for truth in (True, False)} if c.name not in said else {}
+        truth = next((t for t in there if any(there.values()) and _does_nothing(loop, c, t, around)), None)
         if truth is not None:
             found[c] = truth
-            said |= parts(c, made) if all(known.values()) else set()
+            said |= parts(c, known.made) if all(there.values()) else set()
     return found
 
 
-def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], outside: Made, data: DataEdges) -> Loop:
-    made = {**outside, **defined(loop.body)}
-    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made, data))]
-    sides += [h for c, truth in unread.items() if data.outside(c) for h in halves(regions(c, truth, loop.binding, made, data))]
+def _bounded(loop: Loop, idle: Mapping[Value, bool], unread: Mapping[Value, bool], known: _Known) -> Loop:
+    sides = [h for c, truth in idle.items() for h in halves(known.regions(c, truth))]
+    sides += [h for c, truth in unread.items() if known.data.outside(c) for h in halves(known.regions(c, truth))]
     starts = () if _in_order(loop) else tuple(dict.fromkeys(b for upper, b in sides if not upper))
     return replace(loop, starts=starts, stops=tuple(dict.fromkeys(b for upper, b in sides if upper)))
 
@@ -217,23 +237,22 @@ def _in_order(loop: Loop) -> bool:
     return any(isinstance(s, IsFirst | Count) or (isinstance(s, Mean) and s.binding is not None) for s in statements)
 
 
-def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made, data: DataEdges) -> Clear | None:
+def _clear(idle: Mapping[Value, bool], known: _Known) -> Clear | None:
     """Where no condition makes a step idle.  Of parts of a condition that is taken where of the whole nothing is known, as beside a mask
     that is data."""
-    made = {**outside, **defined(loop.body)}
-    known: dict[Value, bool] = {}
+    ruled_out: dict[Value, bool] = {}
     starts: dict[Bound, None] = {}
     stops: dict[Bound, None] = {}
     taken: set[str] = set()
     for condition, truth in idle.items():
-        found = regions(condition, not truth, loop.binding, made, data)
+        found = known.regions(condition, not truth)
         if found and condition.name not in taken:
-            known[condition] = not truth
-            taken |= parts(condition, made)
+            ruled_out[condition] = not truth
+            taken |= parts(condition, known.made)
             first, last = united(found)
             starts.update(dict.fromkeys(first))
             stops.update(dict.fromkeys(last))
-    return Clear(tuple(known.items()), tuple(starts), tuple(stops)) if known else None
+    return Clear(tuple(ruled_out.items()), tuple(starts), tuple(stops)) if ruled_out else None
 
 
 # one step on symbols -------------------------------------------------------------------------------------------------------------------
@@ -268,22 +287,26 @@ RESULT = _Unknown()  # what may be infinite, too
 _Symbol = float | bool | _Old | _Of | _Unknown
 
 
-def _does_nothing(loop: Loop, condition: Value, truth: bool, results: frozenset[str]) -> bool:
-    """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
+def _around(loop: Loop, results: frozenset[str]) -> dict[str, _Symbol]:
+    """What stands for the values around a loop."""
     made = {v.name for s in walk_statements(loop.body) for v in defines(s)} | {a.old.name for a in loop.accumulators}
-    around: dict[str, _Symbol] = {v.name: RESULT if v.name in results else _Old(v.name) for v in uses(loop) if v.name not in made}
+    return {v.name: RESULT if v.name in results else _Old(v.name) for v in uses(loop) if v.name not in made}
+
+
+def _does_nothing(loop: Loop, condition: Value, truth: bool, around: Mapping[str, _Symbol]) -> bool:
+    """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
     selective = [a for a in loop.accumulators if MONOIDS[a.monoid].copies == "one" and math.isinf(a.identity)]
     if len(selective) > 1:
         return False
     digits = {s.dst.name for s in loop.body if isinstance(s, Lost)}
     olds = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
-    seen: dict[str, _Symbol] = around | olds
+    seen: dict[str, _Symbol] = {**around, **olds}
     known: dict[str, _Symbol] = {condition.name: truth}
     if not _unchanged(loop, seen, known):
         return False
     if not selective:
         return True
-    unseen: dict[str, _Symbol] = around | {a.old.name: a.identity for a in loop.accumulators}
+    unseen: dict[str, _Symbol] = {**around, **{a.old.name: a.identity for a in loop.accumulators}}
     nothing = _nothing_for(loop, selective[0])
     return nothing is not None and _unchanged(loop, unseen, known) and _unchanged(loop, unseen, nothing)
 
