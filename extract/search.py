@@ -278,10 +278,13 @@ class KernelSearch:
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
         self.fastest = math.inf
-        ways = ((s, k) for s in self._structures(roots, leaves) for k in self._kinds(s, _partial(s, roots)))
+        ways = ((s, k) for s in self._structures(roots, leaves) for k in sorted(self._kinds(s, _partial(s, roots)), key=s.several))
         for structure, kinds in ways:
             if self.meter.spent():
                 break
+            multiplies = self.gave_up or (best is not None and best.counts.dots)  # a matrix at a time, as a matrix unit does
+            if multiplies and structure.several(kinds) and self.listed is None:
+                continue
             found = self._descend(name, roots, leaves, structure, kinds, reasons, math.inf if best is None else best.cost.us)
             if found is not None and (best is None or self._cheaper(found.cost, best.cost)):
                 best = found

@@ -50,6 +50,10 @@ class Structure:
         """The axes that an axis is packed with, itself among them, if it is with some."""
         return next((p for p in self.packed if a in p), ())
 
+    def several(self, kinds: Mapping[Axis, str]) -> int:
+        """Over how many axes a tile would have several matrix products, which no matrix unit multiplies at a time: windows held whole."""
+        return sum(kinds[a] == "resident" and not self.pack(a) for a in self.summed)
+
     @property
     def has_contraction(self) -> bool:
         """Some reduction is a sum of products."""

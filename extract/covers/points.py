@@ -37,7 +37,8 @@ class Points:
         product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what
         several reductions are needed for alone (:meth:`_joins`), what is made along one axis and read along another (:meth:`_turns`),
         inputs and views without neighbours in memory, of which a copy has some, inputs in longer rows, and what verdicts keep apart; but
-        nothing that stands between two values that must share a kernel, and no sum of products that is only summed further."""
+        nothing that stands between two values that must share a kernel, no sum of products that is only summed further, and none that
+        nothing needs but an epilogue (:attr:`_ended`)."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
@@ -49,13 +50,31 @@ class Points:
                 read = {id(x): x for a in t.args[0].args for x in (a, looked_at(a))}
                 operands.update(k for k, x in read.items() if k in reduced or _read(x) >= MUCH * _bytes(x))
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
+            worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args) and t not in self._ended
             worth = worth or t in self._joins or t in self._turns
             apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
             gaps = self._without_neighbours(t) or _lengthened(t) or self._apart_in_windows(t)
             if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(c for c in found if c not in self._between)
+
+    @cached_property
+    def _ended(self) -> frozenset[Term]:
+        """Products of which one output alone is made, element by element and from inputs: stored, they would be written and read again for
+        an epilogue that the product has for nothing."""
+        found: set[Term] = set()
+        summed: set[Term] = set()  # what has a reduction below
+        for t in self.work.terms:
+            summed |= {t} if isinstance(t, Reduce | Scan) or not summed.isdisjoint(t.args) else set()
+        for t in (top for top, nest in self.work.nests.items() if nest.product):
+            x = t
+            while x not in self.work.outputs and len(self.work.users[x]) == 1:
+                (user,) = self.work.users[x]
+                if not isinstance(user, Map | Cast) or user.axes != t.axes or any(a in summed for a in user.args if a is not x):
+                    break
+                x = user
+            found |= {t} if x is not t and x in self.work.outputs and not self.work.users[x] else set()
+        return frozenset(found)
 
     @cached_property
     def _joins(self) -> frozenset[Term]:
