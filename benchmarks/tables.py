@@ -394,7 +394,28 @@ def ragged(result, path):
     return "\n\n".join(parts)
 
 
+def laws(result, path):
+    """Laws of planning of drawn programs."""
+    env, kinds = result["environment"], {k: None for found in result["targets"].values() for k in sorted(found["kinds"])}
+    rows, broken = [], []
+    for target, found in result["targets"].items():
+        ratios = [r["ratio"] or math.inf for r in found["violations"]]
+        first, last = found["seeds"]
+        above = str(sum(x > 1.3 for x in ratios))
+        held = ("/".join(map(str, reversed(found["kinds"].get(k, (0, 0))))) for k in kinds)
+        rows.append([target, f"{first} to {last - 1}", str(found["laws"]), str(found["held"]), above, *held, f"{found['cpu_s']:.0f}"])
+        for r in found["violations"]:
+            times, least = (f"{r[k] or math.inf:.2f}" for k in ("ratio", "least_ratio"))
+            broken.append([target, str(r["seed"]), r["law"], times, r["least"], least])
+    said = f"{_planner(env)} A seed is a chain of one to four blocks and a law of it; of each kind, held/drawn."
+    parts = [f"### {env['date'][:10]}: laws of planning of drawn programs", said]
+    parts.append(markdown(["target", "seeds", "laws", "held", "above 1.3", *kinds, "CPU s"], rows))
+    parts += ["Violations, in times of what the law allows.", markdown(["target", "seed", "law", "times", "least chain", "times"], broken)]
+    return "\n\n".join(parts)
+
+
 KINDS = {
+    "-laws": laws,
     "-ragged": ragged,
     "-pairs": pairs,
     "-trust": trust,

@@ -7,6 +7,7 @@ be part of several.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,13 +24,14 @@ from .stages import MOST_DEEP, Conflict, Stages, stages
 from .work import Work, stored_bytes
 
 MOST_WHOLE = 6  # reductions of a program that is planned as one, however it might be parted: one search sees all of it
+FEW_DEEP = 3  # products on top of each other whose search ends soon: where there are more in one, it is planned in such parts, too
 MOST_NESTS = 10  # reductions of a region: what is tried grows with their squares, and with pointwise operations hardly
 
 
 MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
 REASONS = {
     "price": "since making them again would cost more",
-    "depth": f"as {MOST_DEEP} products on top of each other are planned together",
+    "depth": f"as {FEW_DEEP} to {MOST_DEEP} products on top of each other are planned together",
     "size": f"as a region has {MOST_NESTS} reductions and {MOST_AXES} axes at most",
     "shared": "since several regions read them",
     "positions": "as they say which elements are read",
@@ -55,7 +57,7 @@ class Partition:
     @property
     def pays(self) -> bool:
         """Whether the program is better planned in these regions than as one."""
-        return len(self.groups) > 1 and (self.prelude or self.large or self.reductions > MOST_WHOLE)
+        return len(self.groups) > 1 and (self.prelude or self.large or self.counted or self.reductions > MOST_WHOLE)
 
     @property
     def one(self) -> bool:
@@ -92,6 +94,14 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     """The regions of a program; one for most that are no models.  ``also``: the numbers of terms that are stored in any case."""
     work = Work(program, target)
     found = stages(work)
+    whole = _partition(work, found, also)
+    if whole.large or len(whole.groups) > 1 and not whole.counted or found.deep <= FEW_DEEP:
+        return whole
+    return _partition(work, stages(work, math.ceil(found.deep / math.ceil(found.deep / FEW_DEEP))), also)
+
+
+def _partition(work: Work, found: Stages, also: Collection[int]) -> Partition:
+    program = work.program
     cuts: dict[Term, str] = {}
 
     def because(reason: str) -> None:

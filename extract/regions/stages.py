@@ -36,16 +36,17 @@ class Conflict:
 @dataclass(frozen=True)
 class Stages:
     """The stage of every nest, of every term the latest one among what it is made of (-1: made of none), and the conflicts.  ``counted``:
-    whether products are parted because there are many on top of each other, which no price says."""
+    whether products are parted because there are many on top of each other, which no price says; ``deep``: the most that are not."""
 
     of: dict[Term, int]
     level: dict[Term, int]
     conflicts: tuple[Conflict, ...]
     counted: bool = False
+    deep: int = 0
 
 
-def stages(work: Work) -> Stages:
-    """The stages of a program."""
+def stages(work: Work, most: int = MOST_DEEP) -> Stages:
+    """The stages of a program, of which each has so many products on top of each other at most."""
     stage: dict[Term, int] = {}
     depth: dict[Term, int] = {}  # products on top of each other in its stage
     above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
@@ -73,7 +74,7 @@ def stages(work: Work) -> Stages:
         at = max([at, *(stage[c.inner] + 1 for c in again)])
         same = [x for x in below if stage[x] == at]
         deep = max((depth[x] for x in same), default=0) + nest.product
-        if deep > MOST_DEEP:
+        if deep > most:
             parted.update((t, x) for x in same)
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
@@ -85,7 +86,7 @@ def stages(work: Work) -> Stages:
         level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
     for t, nest in work.nests.items():  # the reductions inside a nest are nothing by themselves
         level.update((x, stage[t]) for x in nest.inner)
-    return Stages(stage, level, (*conflicts, *needed), counted)
+    return Stages(stage, level, (*conflicts, *needed), counted, max(depth.values(), default=0))
 
 
 def _later(

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", metavar="WORD", help="only laws whose family or name has one of these in it")
     parser.add_argument("--target", default="h200", help="the device whose model is asked (default: %(default)s)")
     parser.add_argument(
-        "--drawn", nargs=2, type=int, metavar=("FIRST", "LAST"), help="laws of random chains, from seed FIRST to before LAST"
+        "--drawn", nargs=2, type=int, metavar=("FIRST", "LAST"), help="a law of a random chain for each seed from FIRST to before LAST"
     )
     parser.add_argument("--known", type=Path, metavar="FILE", help="the list of known violations, which outcomes are compared with")
     parser.add_argument("--update", action="store_true", help="write the list of known violations anew")
@@ -59,13 +59,10 @@ def _drawn(seeds: Iterable[int], target: str, console: Console) -> Iterator[Outc
     """The outcomes of the laws of random chains; a broken one with as few blocks as possible, once."""
     seen: set[str] = set()
     for seed in track(list(seeds), "chains", console=console, transient=True):
-        names, width = drawn.drawn(seed)
-        for k, law in enumerate(drawn.laws(names, width)):
-            found = law.looked_at(target)
-            found = found if found.holds else drawn.smallest(k, names, width, target)
-            if found.holds or found.key not in seen:
-                seen.add(found.key)
-                yield found
+        _, found = drawn.looked_at(seed, target)
+        if found.holds or found.key not in seen:
+            seen.add(found.key)
+            yield found
 
 
 def _row(o: Outcome) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +15,9 @@ from ...errors import EqFuseError
 LAUNCH = 3.0  # microseconds that a law allows beside its factor: one launch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Planned:
-    """A function, arguments that have sizes only, and the options that it is optimized with."""
+    """A function, arguments that have sizes only, and the options that it is optimized with.  It is planned once for several laws."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -24,11 +25,16 @@ class Planned:
 
     def us(self, target: str) -> float:
         """What its plan takes by the model of a target, in microseconds; infinite where some of it, or all, is left to torch."""
-        try:
-            plan = optimize(self.fn, self.args, **{"target": target, **self.options}).plan
-        except EqFuseError:
-            return math.inf
-        return math.inf if plan.library else plan.estimated_us
+        return _us(self, target)
+
+
+@lru_cache(maxsize=64)
+def _us(planned: Planned, target: str) -> float:
+    try:
+        plan = optimize(planned.fn, planned.args, **{"target": target, **planned.options}).plan
+    except EqFuseError:
+        return math.inf
+    return math.inf if plan.library else plan.estimated_us
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,11 @@ class Law:
     others: tuple[Planned, ...]
     factor: float = 1.02
     why: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its name apart from the program."""
+        return self.name.partition(":")[0]
 
     def looked_at(self, target: str) -> Outcome:
         """Both sides by the model of a target."""

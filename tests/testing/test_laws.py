@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eqfuse import optimize
 from eqfuse.testing.laws import drawn, fixed, ratchet
 from eqfuse.testing.laws.command import main
 from eqfuse.testing.laws.fixed import planned
@@ -79,21 +80,44 @@ def test_the_list_is_by_excess_and_keeps_reasons():
 
 def test_a_law_of_a_slow_program_is_broken_and_made_small(monkeypatch):
     """A block that costs what no block should, among others: the law that finds it has that block alone."""
-    monkeypatch.setattr(drawn, "ROWS", 256)
 
-    def seconds(self, target):
-        names = self.fn.__closure__[0].cell_contents if self.fn.__closure__ else ()
+    def us(self, target):
+        names = next((c.cell_contents for c in self.fn.__closure__ or () if isinstance(c.cell_contents, tuple)), ())
         return 100.0 * len(names) ** 2 if "gate" in names else 10.0 * len(names)
 
-    monkeypatch.setattr("eqfuse.testing.laws.law.Planned.us", seconds)
-    monkeypatch.setattr(drawn, "laws", lambda names, width: iter([_twice(names)]))
-    found = drawn.smallest(0, ["gelu", "gate", "bias"], 64, "h200")
-    assert not found.holds and found.law.name == "twice above two: gate"
+    monkeypatch.setattr("eqfuse.testing.laws.law.Planned.us", us)
+    chain = drawn.Chain(("gelu", "gate", "bias"), 64, 256)
+    twice = next(x for x in drawn.laws(chain) if x.kind == "twice above two")
+    found = drawn.smallest(twice.looked_at("h200"), chain)
+    assert not found.holds and found.law.name == "twice above two: gate, 256 x 64"
 
 
-def _twice(names):
-    own = planned(drawn.chain(names))
-    return Law("layers", f"twice above two: {' + '.join(names)}", planned(drawn.chain([*names, *names])), (own, own), 1.05)
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 6, 7, 8])
+def test_a_drawn_law_holds(seed):
+    found, _ = drawn.looked_at(seed, "h200")
+    assert found.holds, found
+
+
+@pytest.mark.exhaustive
+def test_a_chain_that_is_twice_as_deep_takes_twice():
+    """One search of six products ends early: the halves, of which each is planned in no time, are a plan as well."""
+    chain = drawn.Chain(("residual", "linear", "residual"), 64, 1 << 17)
+    twice = next(x for x in drawn.laws(chain) if x.kind == "twice above two")
+    assert twice.looked_at("h200").holds
+
+
+@pytest.mark.parametrize(
+    ("names", "times"), [("gelu bias", 1), ("linear", 1), ("turn gate", 1), ("mlp", 3), ("gelu linear", 5), ("linear gate", 11 / 3)]
+)
+def test_products_of_what_is_computed_in_float32_are_five(names, times):
+    assert drawn.Chain(tuple(names.split()), 64, 256).products_upcast == times
+
+
+def test_a_plan_that_laws_share_is_made_once(monkeypatch):
+    made = []
+    monkeypatch.setattr("eqfuse.testing.laws.law.optimize", lambda fn, *_, **options: made.append(fn) or optimize(fn, *_, **options))
+    own = planned(abs, (4, 4))
+    assert own.us("h200") == own.us("h200") != own.us("a100") and len(made) == 2
 
 
 def test_the_command_line(tmp_path, capsys):
@@ -106,6 +130,7 @@ def test_the_command_line(tmp_path, capsys):
 
 
 def test_drawn_chains_are_the_same_everywhere():
-    assert drawn.drawn(1) == drawn.drawn(1)
-    names, width = drawn.drawn(3)
-    assert {*names} <= drawn.BLOCKS.keys() and width in drawn.WIDTHS
+    assert drawn.drawn(1)[0] == drawn.drawn(1)[0]
+    chain, law = drawn.drawn(3)
+    assert {*chain.names} <= drawn.BLOCKS.keys() and chain.width in drawn.WIDTHS
+    assert law.name == drawn.drawn(3)[1].name
