@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir.program import Program
 from ..ir.strides import contiguous_strides, spread
-from ..ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, as_read
 from .rates import matrix_us, multiplied
 from .targets import Target
 
@@ -42,9 +42,14 @@ def _bytes(t: Term) -> int:
 
 def _source(t: Term) -> Term:
     """What an eager kernel would read for a term: through signs, reciprocals and views."""
-    while isinstance(t, View) or (isinstance(t, Map) and t.op in _FREE_MAPS):
+    while isinstance(t, View) or _is_free(t):
         t = t.args[0]
     return t
+
+
+def _is_free(t: Term) -> bool:
+    """Whether eager code has no kernel for an operation."""
+    return isinstance(t, Map) and (t.op in _FREE_MAPS or as_read(t) is not t)
 
 
 def _seen(t: Term) -> Term:
@@ -104,9 +109,10 @@ def contraction_us(t: Term, target: Target) -> float:
 
 
 def _eager_us(t: Term, target: Target) -> float:
-    """The same of eager code, which multiplies in the type of the product."""
+    """The same of eager code, which multiplies in the type of the product, or in tf32 where it may."""
     declared = t.args[0].dtype
-    return 2 * multiply_adds(t) / (target.tensor_rate(declared.name if declared else "float32") * 1e6)
+    in_tf32 = any(as_read(_seen(x)) is not _seen(x) for x in t.args[0].args)
+    return 2 * multiply_adds(t) / (target.tensor_rate("tf32" if in_tf32 else declared.name if declared else "float32") * 1e6)
 
 
 def eager_ops(program: Program) -> list[Term]:
@@ -120,7 +126,7 @@ def eager_ops(program: Program) -> list[Term]:
             return True
         if isinstance(t, Input | Const | Extent | Index | View) or id(t) in folded:
             return False
-        return bool(t.axes) and not (isinstance(t, Map) and t.op in _FREE_MAPS) if isinstance(t, Map | Cast) else True
+        return bool(t.axes) and not _is_free(t) if isinstance(t, Map | Cast) else True
 
     return [t for t in terms if own(t)]
 

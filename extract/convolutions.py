@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.reference import evaluate_terms
-from ..ir.terms import Const, Input, Map, Reduce, Term, View, postorder
+from ..ir.terms import Const, Input, Map, Reduce, Term, View, as_read, postorder
 
 MOST_MET = 2**21  # pairs of a position and one in its window that are looked at
 
@@ -104,6 +104,7 @@ class _Side:
 
     def __init__(self, x: Term) -> None:
         self.conditions: list[Term] = []
+        x = as_read(x)
         if isinstance(x, Map) and x.op == "where" and isinstance(x.args[2], Const) and x.args[2].value == 0.0:
             todo = [x.args[0]]
             while todo:
@@ -113,10 +114,11 @@ class _Side:
                 else:
                     self.conditions.append(c)
             x = x.args[1]
+        x = as_read(x)
         places: dict[Axis, IndexExpr] = {a: index(a) for a in x.axes}
         while isinstance(x, View):
             moved, at = x.axis, x.index.substitute(places)
-            x = x.args[0]
+            x = as_read(x.args[0])
             places = {a: at if a == moved else places[a] for a in x.axes}
         self.base, self.places = x, places
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
 from ..ir.strides import nearest_first
-from ..ir.terms import Const, Gather, Input, Map, Reduce, Term, View
+from ..ir.terms import Const, Gather, Input, Map, Reduce, Term, View, as_read
 
 
 def memory_order(program: Program) -> list[Axis]:
@@ -46,7 +46,7 @@ def memory_order(program: Program) -> list[Axis]:
 
 def looked_at(t: Term) -> Term:
     """What an operand reads elsewhere, or in windows with zeros around."""
-    while isinstance(t, View) or (isinstance(t, Map) and t.op == "where" and isinstance(t.args[2], Const)):
+    while isinstance(t := as_read(t), View) or (isinstance(t, Map) and t.op == "where" and isinstance(t.args[2], Const)):
         t = t.args[0 if isinstance(t, View) else 1]
     return t
 

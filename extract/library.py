@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ..egraph.frozen import FrozenGraph
 from ..ir.dtypes import DType
 from ..ir.index import Axis
-from ..ir.terms import Map, Reduce, Term
+from ..ir.terms import Map, Reduce, Term, as_read
 from .convolutions import Convolution, convolution
 from .outside import Handed, Outside
 from .targets import Target
@@ -105,7 +105,7 @@ def _contraction(term: Term) -> Product | None:
         inner = inner.args[0]
     if not contracted or not isinstance(inner, Map) or inner.op != "mul":
         return None
-    a, b = inner.args
+    a, b = map(as_read, inner.args)
     if {inner.dtype, a.dtype, b.dtype} != {term.dtype} or term.dtype is None or not term.dtype.is_float:
         return None
     both, k = a.axes & b.axes, frozenset(contracted)

@@ -17,6 +17,7 @@ from ..ir.terms import Const, Map, Term
 from .aten import OPS, WINDOWS, At, AtenOp, Call, dims_of, free_axes, shape_of
 from .aten_reductions import combined, reduce_over
 from .aten_windows import Seen, Window, align_windows, looked_at, lookers, looking_at, pool_windows
+from .precision import convolutions_in_tf32, operand
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,13 @@ class _Related:
     def _sum(self, call: Call, seen: Seen, of: Callable[[IndexExpr], tuple[Any, At]], weight: Callable[[IndexExpr], At]) -> Term:
         """The sum over a window and channels of a value times the weight."""
         found = []
+        allowed = convolutions_in_tf32() and self.each != (1, 1)  # of one channel each there is no product of matrices
         for axes, c in call.reader.places(call.node.meta[WINDOWS][-1], free_axes(call.at) | frozenset(seen.axes)):
-            factor = call.read(self.weight, (*weight(c), *seen.steps))
+            factor = operand(call.read(self.weight, (*weight(c), *seen.steps)), allowed)
             if seen.step_there is not None:  # of a number, 0 would be: of an infinite one, it is none
                 factor = Map("where", (seen.step_there, factor, Const(0.0)))
             order = sorted([*seen.axes, *axes], key=lambda a: a.size)
-            found.append(reduce_over("sum", order, seen.there(call.reader.once(*of(c)), Const(0.0)) * factor))
+            found.append(reduce_over("sum", order, seen.there(operand(call.reader.once(*of(c)), allowed), Const(0.0)) * factor))
         return combined("sum", found)
 
 
@@ -82,13 +84,16 @@ def _related(node: Any, x: Any, weight: Any, how: Sequence[Any], result: Any) ->
     return _Related(seen, seeing, weight, pool_windows(seeing, seen, len(window), window, stride, padding, dilation), groups)
 
 
-def _phases(alignment: Any, item: Any, w: Window) -> Any:
-    """A dimension that is seen, as long as so many positions of windows: cut into these and the phases between them."""
+def _phases(alignment: Any, node: Any, item: Any, w: Window) -> Any:
+    """A dimension that is seen, as long as so many positions of windows: cut into these and the phases between them, unless other windows
+    overlap in it."""
     n, stride = w.n, w.stride
     if stride == 1 or n % stride or n == stride:
         return item if n == w.out else alignment.fresh(n)
     every = item if n == stride * w.out else alignment.fresh(n // stride)
     found = alignment.merge([every, alignment.fresh(stride)])
+    if not alignment.cut(found, node):
+        return alignment.fresh(n)
     alignment.take_apart(found)
     return found
 
@@ -101,7 +106,7 @@ def _align(alignment: Any, node: Any, x: Any, weight: Any, bias: Any, *how: Any)
     if bias is not None:
         alignment.unify(out, dims_of(bias)[0])
     if transposed:
-        places: Any = [_phases(alignment, item, w) for item, w in zip(dims_of(x)[2:], related.windows, strict=True)]
+        places: Any = [_phases(alignment, node, item, w) for item, w in zip(dims_of(x)[2:], related.windows, strict=True)]
         node.meta[WINDOWS] = tuple(alignment.fresh(lookers(w).size) for w in related.windows)
     else:
         places = align_windows(alignment, node, x, related.windows)[2:]

@@ -21,6 +21,7 @@ from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_o
 from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
 from .aten_pointwise import power
 from .places import place_of_node
+from .precision import operand, products_in_tf32
 from .spec import ir_dtype
 
 
@@ -291,7 +292,13 @@ def _var_mean(call: Call, x: Any, dims: Any, correction: float | None, keepdim: 
 def _contract(call: Call, a: Any, b: Any) -> Term:
     """a[..., i, k] and b[..., k, j]: the sum over k of their product."""
     *batch, i, j = call.at
-    return _sum_over(call, a, lambda k: call.read(a, (*batch, i, k)) * call.read(b, (*batch, k, j)))
+    allowed = products_in_tf32()
+
+    def product(k: IndexExpr) -> Term:
+        x, y = call.read(a, (*batch, i, k)), call.read(b, (*batch, k, j))
+        return operand(x, allowed) * operand(y, allowed)
+
+    return _sum_over(call, a, product)
 
 
 def _sum_over(call: Call, a: Any, product: Callable[[IndexExpr], Term]) -> Term:

@@ -175,6 +175,8 @@ def held(kind: str, attrs: Sequence[Any], kept: DType, args: Sequence[Numbers]) 
     found = kept.numbers
     if kind in ("view", "gather") or (kind == "cast" and kept.is_float):
         found = args[0]
+    elif kind == "map" and (holds := ops.OPS[attrs[0]].holds) is not None:
+        found = args[0] if args[0] in holds else holds
     elif kind == "map" and ops.OPS[attrs[0]].selects:
         found = reduce(Numbers.__or__, args[attrs[0] == "where" :])
     elif kind == "map" and attrs[0] in ("mul", "square"):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, helpers, ranges
+from .dtypes import TF32, Numbers
 from .ranges import ALL, INF, UNIT, Interval
 
 
@@ -64,6 +65,7 @@ class ScalarOp:
     doc: str = ""
     where: str = "ir/ops.py"  # file:line of the declaration
     selects: bool = False  # gives one of its arguments, or that with the other sign, and rounds nothing
+    holds: Numbers | None = None  # gives its argument, of which a matrix product may read one of these numbers that is nearest
     addition: tuple[str, str, str, str, float] | None = None
 
     def __repr__(self) -> str:
@@ -323,6 +325,8 @@ for _op in (
     ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}", c="{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
     ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0", c="{} == 0"), _bool, "bool"),
     ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})", c="{} ? {} : {}"), lambda c, x, y: _hull(x, y), "same", selects=True),
+    # what torch's settings let a matrix unit round (frontends/precision.py): a value as it is everywhere else ------------------------------------
+    ScalarOp("tf32", 1, _quiet(np.positive), triton("{}", c="{}"), lambda a: a, turns=(("add", "add"), ("mul", "mul")), increasing=True, keeps_zero=True, cost=0.0, holds=TF32),
     # a quotient rounded once: what ``x / y`` is where the licence is "exact"; everywhere else it is x * recip(y), which rules know ----------
     ScalarOp("div", 2, _quiet(lambda x, y: x / y), triton("tl.div_rn({}, {})", c="{} / {}"), lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
 ):

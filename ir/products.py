@@ -20,9 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import dtypes
-from .dtypes import DType, Numbers
+from .dtypes import TF32, DType, Numbers
 
-TF32 = Numbers(dtypes.float16.numbers.digits, 2.0**-136, dtypes.bfloat16.largest)
 NARROW = (dtypes.float16, dtypes.bfloat16)
 PIECES = 3  # of bfloat16 in a float32
 WEIGHTS = 2.0**11  # what weights are scaled by; where a kernel takes a rounded maximum they reach 16 (tiles/finish/references.py)

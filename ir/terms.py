@@ -372,6 +372,13 @@ def number_of(t: Term) -> float | None:
     return -0.0 if isinstance(t, Map) and t is Const(-0.0) else None
 
 
+def as_read(t: Term) -> Term:
+    """The value of an operand, without what lets a matrix unit read fewer digits of it."""
+    while isinstance(t, Map) and ops.OPS[t.op].holds is not None:
+        (t,) = t.args
+    return t
+
+
 def _monoid_of(name: str, x: Term, *more: Term) -> str:
     """The monoid of a name for values like ``x``: that of integers for integers."""
     if name not in MONOIDS:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from ..ir import dtypes
+from ..ir import dtypes, ops
 from ..ir.dtypes import DType, Numbers
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
@@ -70,6 +70,7 @@ def match(builder: Builder, body: int, axis: Axis) -> DotMatch | None:
         shared = (*b, *(f for f in a if f not in own))
         if (other := multiplied(builder, own, shared, axis)) != IEEE:
             a, b, how = own, shared, other
+    a, b = (tuple(as_read(builder, f) for f in side) for side in (a, b))
     if not how.rounded and how.dtype in NARROW:
         a, b = (tuple(narrowest(builder, f) for f in side) for side in (a, b))
     return DotMatch(a, b, m, n, k, how)
@@ -118,6 +119,13 @@ def _held(facts: Facts, side: tuple[int, ...]) -> Numbers:
 def _weights(facts: Facts, side: tuple[int, ...], axis: Axis) -> bool:
     """Whether an operand is between 0 and 1, and 1 somewhere in every sum over an axis."""
     return len(side) == 1 and facts.range(side[0]).join(UNIT) == UNIT and facts.has_one(side[0], axis)
+
+
+def as_read(builder: Builder, factor: int) -> int:
+    """A factor without what lets the unit read fewer digits of it, which the unit does by itself."""
+    while (n := builder.nodes[factor]).op == "map" and ops.OPS[n.attrs[0]].holds is not None and n.stored is None:
+        (factor,) = n.args
+    return factor
 
 
 def narrowest(builder: Builder, factor: int) -> int:

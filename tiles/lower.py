@@ -167,6 +167,8 @@ class Lowering(Builder):
                 args.append(self.extent(self.nodes[x].attrs[0], whole))
             else:
                 args.append((yield self.emit(x, where, mode, state)))
+        if n.op == "map" and OPS[n.attrs[0]].holds is not None and self.facts.dtype(n.args[0]) is dtypes.float32:
+            return args[0]  # what a matrix unit may round is itself everywhere else
         if n.op == "map":
             dtype = self.facts.dtype(node)
             if dtype == dtypes.int64 and self.facts.range(node).magnitude <= POSITIONS:
