@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from ...ir.terms import Input
 from ..library import MADE_FOR_ALL, buffer_names
 from ..outside import Outside, misfits, spoken
 from ..plan import PlannedCall
-from ..search import BEATEN, Rejection
+from ..search import BEATEN, FIRST, Rejection
 from .cover import Cover, Step
 from .maker import CoverMaker
 from .points import Points
@@ -40,6 +41,10 @@ class Calls:
                 self.refused[_key(o)] = f"{spoken(o)} for what is no value of the program as written"
         every = {o.cls: o for o in sorted(available, key=lambda o: -o.us(self.maker.target))}  # of each value the cheapest
         taken: dict[int, Outside] = {}
+        if self.maker.meter.over():  # a call takes no search, so each is looked at however late it is
+            with self._hasty():
+                late = [found for o in every.values() if (found := self._with({o.cls: o}, best, o)) is not None]
+            return min((*late, *([best] if best is not None else [])), key=lambda c: c.us, default=None)
         if len(every) > 1 and (found := self._with(every, best)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
             best, taken = found, every
         while available and not self.maker.meter.over():
@@ -56,6 +61,12 @@ class Calls:
                 self.offered.update({_key(taken[c]): (taken[c], best) for c in taken.keys() - using.keys()})
             best, taken = found, using
         return best
+
+    @contextmanager
+    def _hasty(self) -> Iterator[None]:
+        """What is beside calls by the first kernels that fit, whatever time there is."""
+        with self.maker.meter.unbounded(), self.maker.search.at(FIRST):
+            yield
 
     def _with(self, using: Mapping[int, Outside], known: Cover | None, added: Outside | None = None) -> Cover | None:
         """The best cover with some offers, of which one may have been added to others.  What those of the library take is of no interest

@@ -116,16 +116,19 @@ class Extractor:
     def _floor(self) -> Cover | Rejection:
         """A plan that takes little time to make, and is made however late it is: what is pointwise in the kernels of the reductions that it
         is made of or read by, the first that fit, or searched for where these are dearer than eager code; or op by op, where that is no
-        plan of the program as written."""
+        plan of the program as written, or dearer."""
+        best: Cover | None = None
         with self.meter.unbounded(), self.maker.as_written():
             for way in (self._hasty(), nullcontext()):
                 with way:
                     found = self.maker.chain(self.points.simple, "one kernel per reduction")
                 if isinstance(found, Rejection) or not self.objective.lean(found):
                     break
-                if found.us <= self.baseline.us:
-                    return found
-        return self.op_by_op()
+                best = found if best is None else min(best, found, key=lambda c: c.us)
+                if best.us <= self.baseline.us:
+                    return best
+        written = self.op_by_op(math.inf if best is None else best.us)
+        return best if best is not None and (isinstance(written, Rejection) or written.us >= best.us) else written
 
     def _fused(self, floor: Cover) -> None:
         """Better ones in the program as written, whose kernels are few: one stored value less at a time while that pays, by the first

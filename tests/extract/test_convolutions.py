@@ -137,6 +137,14 @@ def test_the_library_is_called_where_it_is_faster(f, kernels):
     torch.testing.assert_close(c(*other), f(*other))
 
 
+@pytest.mark.parametrize("time_budget", [0.01, 0.1])
+def test_the_library_is_looked_at_however_late_it_is(time_budget):
+    """A call takes no search: a budget that kernels have used up leaves no plan of theirs where the library's is quicker."""
+    x, w, b = (torch.empty(shape, device="meta") for shape in ((2, 64, 33, 33), (72, 64, 3, 3), (72,)))
+    c = eqfuse.optimize(lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1).relu(), (x, w, b), target=FAST, time_budget=time_budget)
+    assert [k.rule for k in c.plan.calls] == [CONVOLUTION]
+
+
 def test_the_plan_says_what_the_library_would_take():
     x, w = (torch.empty(shape, device="meta") for shape in ((2, 16, 2, 2), (16, 16, 2, 2)))
     c = eqfuse.optimize(lambda x, w: F.conv2d(x, w, padding=1), (x, w), target=replace(CPU, library_us=1e6))
