@@ -12,8 +12,10 @@ Nothing here bears on correctness: the names only decide which equal values are 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
+
+from torch.fx import Node
 
 Item = int
 Dims = tuple[Item | None, ...]  # one entry per dimension; None where the size is 1
@@ -34,6 +36,9 @@ class Alignment:
         self._pages: list[tuple[Dims, Dims]] = []  # dimensions that say which page is read, and those of a page
         self._count = 0
         self.joins = True  # whether what is put side by side is known
+        self.whole: Collection[Node] = ()  # whose windows are known to cut what other windows overlap in
+        self._overlapped: list[Item] = []
+        self._cut: list[tuple[Item, Node]] = []
 
     def fresh(self, size: int) -> Item | None:
         """A dimension that equals no other."""
@@ -141,6 +146,21 @@ class Alignment:
         if inside and inside[0][1] == start and start + size in (*(at for _, at in joined), self._size[self.find(item)]):  # type: ignore[arg-type]
             return self.join([p for p, _ in inside])
         return self.fresh(size)
+
+    def overlap(self, item: Item) -> None:
+        """Note that windows overlap along a dimension."""
+        self._overlapped.append(item)
+
+    def cut(self, item: Item, node: Node) -> bool:
+        """Whether a dimension is cut into the windows of a node, which is noted.  Where others overlap along it each of its parts would be
+        read at a quotient; then it is read at the positions of windows instead."""
+        self._cut.append((item, node))
+        return node not in self.whole
+
+    def cut_and_overlapped(self) -> set[Node]:
+        """The nodes whose windows cut what other windows overlap in."""
+        overlapped = {p for i in self._overlapped for p in (self.find(i), *self.parts(i))}
+        return {node for i, node in self._cut if overlapped & {self.find(i), *self.parts(i)}}
 
     def turn(self, size: int) -> Item | None:
         """A dimension along which a value stands beside itself: what is merged with it is not taken apart again."""

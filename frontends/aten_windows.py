@@ -93,7 +93,9 @@ def align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window]) 
     dims, k = dims_of(x), len(windows)
     outer, inner = [], []
     for item, w in zip(dims[-k:], windows, strict=True):
-        if w.side_by_side and item is not None and 0 not in (w.size, w.out):
+        if item is not None and not w.side_by_side:
+            alignment.overlap(item)
+        if w.side_by_side and item is not None and 0 not in (w.size, w.out) and alignment.cut(item, node):
             parts = [n for n in (w.out, w.size) if n != 1]
             found = iter(alignment.split(item, parts) if len(parts) > 1 else [item])
             outer.append(None if w.out == 1 else next(found))

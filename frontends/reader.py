@@ -192,8 +192,11 @@ class Reader:
         self._avoided = 0  # axes that the node that is being read must not bind
         self._kept: set[Axis] = set()  # axes of results, whose names stay: what is wanted under these is written again
         self._align_all(graph)
-        if whole := self._read_as_one(graph):
+        self._one = whole = self._read_as_one(graph)
+        uncut = self.alignment.cut_and_overlapped()
+        if whole or uncut:
             self.alignment = Alignment()
+            self.alignment.whole = uncut
             self._align_all(graph, whole)
         values: list[tuple[str, bool, Dims]] = []
         for node in graph.nodes:
@@ -212,10 +215,12 @@ class Reader:
             self._align(node)
 
     def _read_as_one(self, graph: Graph) -> set[Node]:
-        """What puts values side by side in a dimension that reductions of reductions keep.  Each would be there for each part, and each
-        layer of a model as often as the one before, times the parts; what is reduced next, or stored, is the better for being apart."""
+        """What puts values side by side in a dimension that reductions of reductions keep, or that is summed with windows.  Each would be
+        there for each part, and each layer of a model as often as the one before, times the parts; what is reduced next, or stored, is the
+        better for being apart."""
         depth: dict[Node, dict[int, int]] = {}  # of a dimension that is joined: how many reductions are of each other
         made: dict[int, set[Node]] = defaultdict(set)
+        deep: set[int] = set()
         for node in graph.nodes:
             below = [x for x in node.all_input_nodes if x in depth]
             own = self._items(node)
@@ -225,7 +230,9 @@ class Reader:
             depth[node] = {i: reduces + max((depth[x].get(i, 0) for x in below), default=0) for i in joined}
             for i in joined - {*chain(*(depth[x] for x in below))}:
                 made[i].add(node)
-        deep = {i for found in depth.values() for i, n in found.items() if n > 1}
+            summed = {self.alignment.find(i) for i in node.meta.get(WINDOWS, ()) if i is not None}
+            deep |= {i for x in below for i in depth[x] if i in summed}
+        deep |= {i for found in depth.values() for i, n in found.items() if n > 1}
         return {node for i in deep for node in made[i]}
 
     def _items(self, node: Node) -> set[int]:
@@ -367,9 +374,9 @@ class Reader:
 
     def once(self, x: Any, at: At) -> Term:
         """The same, of what several positions share: a pointwise value at its own axes, as values with reductions are read anyway, so that
-        it may be stored as it is; what moves or joins others is read through."""
+        it may be stored as it is; what moves or joins others is read through, unless it is one value."""
         op = OPS.get(str(x.target))
-        same = any(hasattr(y, "meta") and dims_of(y) == dims_of(x) for y in x.all_input_nodes)
+        same = x in self._one or any(hasattr(y, "meta") and dims_of(y) == dims_of(x) for y in x.all_input_nodes)
         if x.op == "call_function" and op is not None and op.move is not None:
             source = arguments(x)
             return self.once(source[0], op.move(Call(self, x, at), *source))

@@ -117,8 +117,10 @@ class Points:
         return frozenset(found)
 
     def written(self, viewed: bool = False) -> tuple[int, ...]:
-        """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
-        terms = set(eager_ops(self.program))
+        """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at.  A sum of
+        products over several axes is one, and what is made of positions alone is made where it is needed."""
+        inside = {r for nest in self.work.nests.values() if nest.product for r in nest.inner}
+        terms = {t for t in eager_ops(self.program) if t not in inside and any(isinstance(x, Input) for x in postorder(t))}
         own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in self.roots)
         return self.with_viewed(dict.fromkeys(own)) if viewed else tuple(dict.fromkeys(own))
 
@@ -182,9 +184,10 @@ class Points:
         return summed_in_windows(self.program)
 
     def _apart_in_windows(self, t: Term) -> bool:
-        """Whether it is an input that products read in windows, and has gaps between what they sum: a copy may have that side by side."""
+        """Whether it is an input that products read in windows, and has gaps between what they sum: a copy may have that side by side.  Or
+        a choice between tensors, all of which would be read for each of them."""
         if not isinstance(t, Input) or t not in self._windows:
-            return False
+            return t in self._windows and isinstance(t, Map) and t.op == "where"
         where, stride = (self.buffers[t.name].memory or [(-1, 1)])[0]
         return t.layout[where] != self._windows[t] or stride > 1
 

@@ -17,7 +17,7 @@ from ...ir.index import Axis
 from ...ir.program import Program
 from ...ir.recursion import arguments_first
 from ...ir.samples import COMPARISONS
-from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term
+from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, as_read
 from ..targets import Target
 from .cuts import cheapest_cut
 from .stages import MOST_DEEP, Conflict, Stages, stages
@@ -159,7 +159,7 @@ def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
 
 def able(t: Term) -> bool:
     """Whether a value may be stored: what is computed, of a type that memory has."""
-    return isinstance(t, Map | Reduce | Scan | Cast) and t.dtype is not None
+    return isinstance(t, Map | Reduce | Scan | Cast) and t.dtype is not None and as_read(t) is t
 
 
 def _between(work: Work, found: Stages, cuts: dict[Term, str] | None = None) -> dict[Term, None]:

@@ -23,7 +23,7 @@ from ...ir.strides import Strides
 from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Scan, Term, View, number_of
 from .aligned import aligned
 from .merging import merged
-from .partition import Partition
+from .partition import MOST_AXES, Partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,10 @@ def _region(whole: Program, numbers: Mapping[Term, int], stored: Mapping[Term, t
     apart = first.program(f"{whole.name}_{next(o.name for t in roots for o in stored[t])}")
     program, now = apart, {t: t for t in apart.terms()}
     for way in (aligned, partial(merged, own=own), aligned):  # neighbours that were merged may be called as others are
-        program, new = way(program)
+        found, new = way(program)
+        if len(found.every_axis) > max(MOST_AXES, len(program.every_axis)):
+            continue  # what many tensors are read at would be an axis of each
+        program = found
         now = {t: new[x] for t, x in now.items() if x in new}
     terms = [*dict.fromkeys(o.term for o in program.outputs)]
     second = _Builder(program, {t: tuple(o for o in program.outputs if o.term is t) for t in terms}, terms)

@@ -10,15 +10,16 @@ afterwards, as normalised rows are, and a row is longer than what a kernel holds
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.index import Axis
-from ...ir.terms import Reduce, Term
+from ...ir.terms import Gather, Reduce, Term, View
 from .work import Nest, Work, elements, stored_bytes
 
 TILE = 128  # positions of an axis that one program holds beside a product: registers hold accumulators of 64x128 to 128x256
 ROW = 256  # positions of an axis that one program may hold of a product, if it sums them
+Read = Mapping[Term, frozenset[Axis]]  # of values, over which axes they are read: windows overlap, and read each position several times
 MOST_DEEP = 6  # products on top of each other that are planned together
 
 
@@ -28,7 +29,7 @@ class Conflict:
 
     outer: Term
     inner: Term
-    times: int
+    times: float
     again_us: float
     stored_us: float
 
@@ -49,7 +50,7 @@ def stages(work: Work, most: int = MOST_DEEP) -> Stages:
     """The stages of a program, of which each has so many products on top of each other at most."""
     stage: dict[Term, int] = {}
     depth: dict[Term, int] = {}  # products on top of each other in its stage
-    above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
+    above: dict[Term, Read] = {}  # the nests that a term is made of and that no conflict parts from it
     conflicts: list[Conflict] = []
     parted: set[tuple[Term, Term]] = set()  # nests, and what they are made of in an earlier stage, for their number
     uses: dict[Term, int] = {}
@@ -57,12 +58,12 @@ def stages(work: Work, most: int = MOST_DEEP) -> Stages:
     for t in work.terms:
         nest = work.nests.get(t)
         if nest is None:
-            above[t] = frozenset().union(*(above[a] for a in t.args))
+            above[t] = _read(t, [above[a] for a in t.args])
             continue
-        at, below = 0, frozenset[Term]()
+        at, below = 0, dict[Term, frozenset[Axis]]()
         for side in nest.sides:
-            for x in above[side]:
-                found = conflict(work, nest, side, work.nests[x])
+            for x, where in above[side].items():
+                found = conflict(work, nest, side, work.nests[x], where)
                 if found is not None:
                     conflicts.append(found)
                     at = max(at, stage[x] + 1)
@@ -78,7 +79,7 @@ def stages(work: Work, most: int = MOST_DEEP) -> Stages:
             parted.update((t, x) for x in same)
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
-        above[t] = frozenset([t, *same])
+        above[t] = {t: t.axes, **{x: below[x] for x in same}}
     counted = bool(parted)
     _later(work, stage, above, parted | {(c.outer, c.inner) for c in conflicts}, {(c.outer, c.inner) for c in needed})
     level: dict[Term, int] = {}
@@ -89,8 +90,20 @@ def stages(work: Work, most: int = MOST_DEEP) -> Stages:
     return Stages(stage, level, (*conflicts, *needed), counted, max(depth.values(), default=0))
 
 
+def _read(t: Term, args: Sequence[Read]) -> Read:
+    """Where a term reads the nests that its arguments read."""
+    found: dict[Term, frozenset[Axis]] = {}
+    for k, read in enumerate(args):
+        for x, axes in read.items():
+            if isinstance(t, View | Gather) and k == 0 and t.axis in axes:
+                axes = axes - {t.axis} | (t.index.axes() if isinstance(t, View) else t.args[1].axes)
+            if x not in found or elements(axes) > elements(found[x]):
+                found[x] = axes
+    return found
+
+
 def _later(
-    work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], parted: Collection[tuple[Term, Term]],
+    work: Work, stage: dict[Term, int], above: Mapping[Term, Read], parted: Collection[tuple[Term, Term]],
     before: Collection[tuple[Term, Term]],
 ) -> None:  # fmt: skip
     """Products that are only needed later on are made there, if making them for each that needs them costs less than storing them;
@@ -147,10 +160,11 @@ def _uses(work: Work, product: Nest) -> int:
     return len({*sums.values()}) + any(map(again, made))
 
 
-def conflict(work: Work, nest: Nest, side: Term, inner: Nest) -> Conflict | None:
-    """Whether computing ``inner``, of which a side of ``nest`` is made, again for every tile costs more than storing it."""
+def conflict(work: Work, nest: Nest, side: Term, inner: Nest, where: Collection[Axis]) -> Conflict | None:
+    """Whether computing ``inner``, of which a side of ``nest`` is made, again for every tile, and at every position ``where`` it is read,
+    costs more than storing it."""
     lacking, whole = nest.top.axes - side.axes, nest.top.axes & inner.summed  # the latter: all of an axis for each tile of it
-    times = math.ceil(elements(lacking | whole) / TILE)
+    times = math.ceil(elements(lacking | whole) / TILE) * max(1.0, elements(where) / max(elements(inner.top.axes), 1))
     if times <= 1:
         return None
     beside = frozenset() if inner.product else work.leaves(nest.body, inner.top)

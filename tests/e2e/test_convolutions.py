@@ -6,6 +6,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as in torch's own documentation
 
 import eqfuse
+from eqfuse.frontends import trace
+from eqfuse.ir.terms import Map
 from eqfuse.runtime.native import compiler
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -116,3 +118,105 @@ def test_other_batches_and_lengths():
     c = eqfuse.optimize(f, args, target="h200")
     for x in (randn(5, 19, 5, 7), randn(3, 19, 8, 4)):
         torch.testing.assert_close(c.at(x, *args[1:]).interpret(x, *args[1:]), f(x, *args[1:]), rtol=1e-4, atol=1e-4)
+
+
+# networks: what stands between convolutions -----------------------------------------------------------------------------------------------
+
+
+class Block(nn.Sequential):
+    def __init__(self, inner, outer):
+        super().__init__(nn.Conv2d(inner, outer, 3, padding=1), nn.BatchNorm2d(outer), nn.ReLU())
+
+
+class Pooled(nn.Module):
+    """Convolutions of one length with pools that cut it, and what flattens it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            Block(3, 16), Block(16, 16), nn.MaxPool2d(2), Block(16, 32), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Branches(nn.Module):
+    """Two convolutions side by side, of which others read all channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(16, 17, 1), nn.Conv2d(16, 16, 3, padding=1)
+        self.after, self.last = Block(33, 16), nn.Conv2d(33, 7, 1)
+
+    def forward(self, x):
+        both = torch.cat([self.one(x).relu(), self.two(x).relu()], 1)
+        return self.after(both), self.last(both)
+
+
+class Up(nn.Module):
+    """A level of a network that goes down and up again: what went down stands beside what comes up."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.below, self.up, self.out = Block(3, 16), Block(16, 24), nn.ConvTranspose2d(24, 16, 2, stride=2), Block(32, 8)
+
+    def forward(self, x):
+        x = self.down(x)
+        return self.out(torch.cat([self.up(self.below(F.max_pool2d(x, 2))), x], 1))
+
+
+NETWORKS = {"pools": (Pooled, (2, 3, 8, 8)), "branches": (Branches, (2, 16, 5, 6)), "up": (Up, (1, 3, 6, 8))}
+
+
+def network(name):
+    made, shape = NETWORKS[name]
+    torch.manual_seed(0)
+    m = made().eval()
+    for b in m.buffers():
+        b.copy_(torch.rand(b.shape) + 0.5) if b.is_floating_point() else None
+    return m.requires_grad_(False), randn(*shape)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_compute_what_torch_does(name):
+    m, x = network(name)
+    c = eqfuse.optimize(m, (x,), target="h200", strict=True, time_budget=1.0)
+    torch.testing.assert_close(c.interpret(x), m(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "most"), [("pools", 9), ("branches", 7), ("up", 6)])
+def test_dimensions_along_which_windows_overlap_are_in_no_parts(name, most):
+    """Rows and columns of a convolution are one axis each, or those of the one pool that follows: not of all pools that come later, nor of
+    phases that are made elsewhere.  One sum reads all channels that stand side by side."""
+    m, x = network(name)
+    products = [t for t in trace(m, (x,)).program.terms() if isinstance(t, Map) and t.op == "mul" and len(t.axes) > 5]
+    assert max(len(t.axes) for t in products) == most
+
+
+def test_tensors_side_by_side_are_stored_before_windows_of_them():
+    """Each of nine positions would read both."""
+    x, y, w = (torch.empty(s, device="meta") for s in ((8, 64, 64, 512), (8, 64, 64, 512), (64, 128, 3, 3)))
+    plan = eqfuse.optimize(lambda x, y, w: F.conv2d(torch.cat([x, y], 1), w, padding=1), (x, y, w), target="h200").plan
+    alone = eqfuse.optimize(lambda x, w: F.conv2d(x, w, padding=1), (torch.cat([x, y], 1), w), target="h200").plan
+    assert plan.estimated_us <= 1.05 * alone.estimated_us
+
+
+def test_a_network_is_a_kernel_for_each_convolution():
+    """A residual block at the size of a model: normalisation, sum and bound are of the kernels, copies to channels last aside."""
+
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.norm = Block(64, 64), nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64)
+
+        def forward(self, x):
+            return (self.norm(self.b(self.a(x))) + x).relu()
+
+    with torch.device("meta"):
+        m, x = nn.Sequential(*(Residual() for _ in range(4))).eval(), torch.empty(32, 64, 56, 56)
+    plan = eqfuse.optimize(m, (x,), target="h200").plan
+    products = [k for k in plan.kernels if k.cost.flops > 1e9]
+    assert len(products) == 8
+    assert plan.dram_bytes <= 1.6 * 4 * 2 * 3 * x.numel() * 4
+    assert len({id(part.plan) for part in plan.parts}) < len(plan.parts), "equal ones are planned once"

@@ -90,7 +90,7 @@ def test_regions_compute_what_the_program_does(name, cut, monkeypatch):
     program = trace(f, empty(shapes, torch.float32)).program
     chosen = random.Random(cut if cut != "everywhere" else 0)
 
-    def conflict(work, nest, side, inner):
+    def conflict(work, nest, side, inner, where):
         some = cut == "everywhere" or chosen.random() < 0.5
         return Conflict(nest.top, inner.top, 2, 1.0, 0.5) if some else None
 
@@ -114,6 +114,39 @@ def test_a_layer_is_cut_between_its_products():
     products = [sum(n.product for n in stages.Work(r.program, H200).nests.values()) for r in found]
     assert sorted(products) == [1, 1, 1, 1, 1, 2, 2], "q, k, v, both of attention, its projection, gate and up, down"
     assert all(len(r.makes) == 1 for r in found)
+
+
+def convolutions(x, v, w):
+    return F.conv2d(F.relu(F.conv2d(x, v, padding=v.shape[-1] // 2)), w, padding=w.shape[-1] // 2)
+
+
+WINDOWS = {  # windows of two convolutions, and how often the first one would be made
+    "a window after a window": ((3, 3), 9.0),
+    "a window after none": ((1, 3), 9.0),
+    "none after a window": ((3, 1), None),
+    "five after three": ((3, 5), 25.0),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_what_windows_read_is_stored(name):
+    """Each position of it is read by several windows, and would be made for each."""
+    (first, second), times = WINDOWS[name]
+    args = empty([(32, 64, 56, 56), (64, 64, first, first), (64, 64, second, second)])
+    program = trace(convolutions, args).program
+    found = stages.stages(stages.Work(program, H200)).conflicts
+    assert [c.times for c in found] == ([] if times is None else [times])
+    assert len(partition(program, H200).groups) == 1 + len(found)
+
+
+def test_what_a_table_shows_several_times_is_stored():
+    """What is shown once, in another order, is not."""
+    args = empty([(65536, 512), (512, 64), (64, 64)])
+    rows = torch.empty(4 * 65536, dtype=torch.int64, device="meta")
+    moves = {lambda t, at: t[at]: [4.0], lambda t, at: t[at[:65536]]: [], lambda t, at: t.roll(5, 0): [], lambda t, at: t[1:-3]: []}
+    for move, times in moves.items():
+        program = trace(lambda x, v, w, at, move=move: move(x @ v, at) @ w, (*args, rows)).program
+        assert [c.times for c in stages.stages(stages.Work(program, H200)).conflicts] == times
 
 
 def why(f, args):
