@@ -282,7 +282,7 @@ class KernelSearch:
         for structure, kinds in ways:
             if self.meter.spent():
                 break
-            multiplies = self.gave_up or (best is not None and best.counts.dots)  # a matrix at a time, as a matrix unit does
+            multiplies = self.gave_up or (best is not None and best.counts.dots)  # then kinds with several matrices in a tile take longer
             if multiplies and structure.several(kinds) and self.listed is None:
                 continue
             found = self._descend(name, roots, leaves, structure, kinds, reasons, math.inf if best is None else best.cost.us)
