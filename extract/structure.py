@@ -51,8 +51,8 @@ class Structure:
         return next((p for p in self.packed if a in p), ())
 
     def several(self, kinds: Mapping[Axis, str]) -> int:
-        """Over how many axes a tile would have several matrix products, which no matrix unit multiplies at a time: windows held whole.  What
-        is stored along such an axis may be made without the products."""
+        """Over how many axes a tile would have several matrix products, which no matrix unit multiplies at a time: windows held whole.
+        What is stored along such an axis may be made without the products."""
         return sum(kinds[a] == "resident" and not self.pack(a) for a in self.summed.difference(self.stored))
 
     @property

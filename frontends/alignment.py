@@ -36,7 +36,7 @@ class Alignment:
         self._pages: list[tuple[Dims, Dims]] = []  # dimensions that say which page is read, and those of a page
         self._count = 0
         self.joins = True  # whether what is put side by side is known
-        self.whole: Collection[Node] = ()  # whose windows are known to cut what other windows overlap in
+        self.whole: Collection[Node] = ()  # their windows leave dimensions whole, as other windows overlap along these
         self._overlapped: list[Item] = []
         self._cut: list[tuple[Item, Node]] = []
 
@@ -152,8 +152,8 @@ class Alignment:
         self._overlapped.append(item)
 
     def cut(self, item: Item, node: Node) -> bool:
-        """Whether a dimension is cut into the windows of a node, which is noted.  Where others overlap along it each of its parts would be
-        read at a quotient; then it is read at the positions of windows instead."""
+        """Note that the windows of a node lie side by side in a dimension.  Whether the dimension is cut into them: where other windows
+        overlap along it, these would read each part at a quotient, so the node reads the whole dimension at positions."""
         self._cut.append((item, node))
         return node not in self.whole
 

@@ -112,9 +112,8 @@ int32 = DType("int32", "int", 4, "i32", 2.0**31 - 1, 0.0)
 int64 = DType("int64", "int", 8, "i64", 2.0**63 - 1, 0.0)
 bool_ = DType("bool", "bool", 1, "i1", 1.0, 0.0)
 
-TF32 = Numbers(
-    float16.numbers.digits, 2.0**-136, bfloat16.largest
-)  # what matrix units read of float32 where they may round: no type of memory
+# what matrix units read of float32 where they may round: no type of memory
+TF32 = Numbers(float16.numbers.digits, 2.0**-136, bfloat16.largest)
 DTYPES = {d.name: d for d in (float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, bool_)}
 float8_e4m3fn = DType("float8_e4m3fn", "float", 1, "fp8e4nv", 448.0, 2.0**-3, 2.0**-9)
 float8_e5m2 = DType("float8_e5m2", "float", 1, "fp8e5", 57344.0, 2.0**-2, 2.0**-16)

@@ -65,7 +65,7 @@ class ScalarOp:
     doc: str = ""
     where: str = "ir/ops.py"  # file:line of the declaration
     selects: bool = False  # gives one of its arguments, or that with the other sign, and rounds nothing
-    holds: Numbers | None = None  # gives its argument, of which a matrix product may read one of these numbers that is nearest
+    holds: Numbers | None = None  # gives its argument, which a matrix unit may round to one of these numbers
     addition: tuple[str, str, str, str, float] | None = None
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -41,10 +41,9 @@ class Calls:
                 self.refused[_key(o)] = f"{spoken(o)} for what is no value of the program as written"
         every = {o.cls: o for o in sorted(available, key=lambda o: -o.us(self.maker.target))}  # of each value the cheapest
         taken: dict[int, Outside] = {}
-        if self.maker.meter.over():  # a call takes no search, so each is looked at however late it is
+        if self.maker.meter.over():
             with self._hasty():
-                late = [found for o in every.values() if (found := self._with({o.cls: o}, best, o)) is not None]
-            return min((*late, *([best] if best is not None else [])), key=lambda c: c.us, default=None)
+                return self._late(available, best)
         if len(every) > 1 and (found := self._with(every, best)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
             best, taken = found, every
         while available and not self.maker.meter.over():
@@ -61,6 +60,20 @@ class Calls:
                 self.offered.update({_key(taken[c]): (taken[c], best) for c in taken.keys() - using.keys()})
             best, taken = found, using
         return best
+
+    def _late(self, available: Sequence[Outside], best: Cover | None) -> Cover | None:
+        """The best cover with one call, with one for each value, or with those that pay alone: calls need no search, so they are looked at
+        however late it is.  A sum of products over several axes is one value."""
+        nests = self.points.work.nests.values()
+        inside = {c for t, c in self.points.classes.items() if any(t in nest.inner for nest in nests if nest.product)}
+        alone = [(found.us, o, found) for o in available if o.cls not in inside and (found := self._with({o.cls: o}, best, o)) is not None]
+        alone.sort(key=lambda x: -x[0])
+        covers = [found for *_, found in alone]
+        most = math.inf if best is None else best.us
+        for together in ({o.cls: o for _, o, _ in alone}, {o.cls: o for us, o, _ in alone if us < most}):  # of each value the cheapest
+            if len(together) > 1 and (found := self._with(together, covers[-1])) is not None:
+                covers.append(found)
+        return min((*covers, *([best] if best is not None else [])), key=lambda c: c.us, default=None)
 
     @contextmanager
     def _hasty(self) -> Iterator[None]:

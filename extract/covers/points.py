@@ -145,6 +145,11 @@ class Points:
         """The terms of the program, by class."""
         return dict(zip(self.graph.original, self.program.terms(), strict=True))
 
+    @cached_property
+    def classes(self) -> dict[Term, int]:
+        """The classes of the program's terms."""
+        return dict(zip(self.program.terms(), self.graph.original, strict=True))
+
     def bytes_of(self, c: int) -> int:
         """Bytes of a class."""
         return _bytes(self._terms[c])

@@ -31,7 +31,7 @@ MOST_NESTS = 10  # reductions of a region: what is tried grows with their square
 MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
 REASONS = {
     "price": "since making them again would cost more",
-    "depth": f"as {FEW_DEEP} to {MOST_DEEP} products on top of each other are planned together",
+    "depth": f"as at most {MOST_DEEP} products on top of each other are planned together",
     "size": f"as a region has {MOST_NESTS} reductions and {MOST_AXES} axes at most",
     "shared": "since several regions read them",
     "positions": "as they say which elements are read",

@@ -19,7 +19,7 @@ from .work import Nest, Work, elements, stored_bytes
 
 TILE = 128  # positions of an axis that one program holds beside a product: registers hold accumulators of 64x128 to 128x256
 ROW = 256  # positions of an axis that one program may hold of a product, if it sums them
-Read = Mapping[Term, frozenset[Axis]]  # of values, over which axes they are read: windows overlap, and read each position several times
+Read = Mapping[Term, frozenset[Axis]]  # value -> axes over which it is read; more positions than it has, where windows overlap
 MOST_DEEP = 6  # products on top of each other that are planned together
 
 

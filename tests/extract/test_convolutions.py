@@ -145,6 +145,19 @@ def test_the_library_is_looked_at_however_late_it_is(time_budget):
     assert [k.rule for k in c.plan.calls] == [CONVOLUTION]
 
 
+def test_late_calls_are_taken_together():
+    """Of several convolutions each has one, though einsum offers the same values for less."""
+
+    def f(x, *weights):
+        for w in weights:
+            x = F.conv2d(x, w, padding=1).relu()
+        return x
+
+    args = [torch.empty(shape, device="meta") for shape in ((2, 64, 33, 33), (72, 64, 3, 3), (64, 72, 3, 3), (64, 64, 3, 3))]
+    c = eqfuse.optimize(f, args, target=FAST, time_budget=0.01)
+    assert [k.rule for k in c.plan.calls] == [CONVOLUTION] * 3
+
+
 def test_the_plan_says_what_the_library_would_take():
     x, w = (torch.empty(shape, device="meta") for shape in ((2, 16, 2, 2), (16, 16, 2, 2)))
     c = eqfuse.optimize(lambda x, w: F.conv2d(x, w, padding=1), (x, w), target=replace(CPU, library_us=1e6))
