@@ -106,7 +106,7 @@ class ProgramExplanation:
             return Why(a, b, "regions", kernels, text)
         outer, inner = (self._names.called.get(t, "a value") for t in (found.outer, found.inner))
         text += (
-            f"\n    computing {inner} {found.times:.4g} times for tiles and positions of {outer} takes {found.again_us:.1f} us more, "
+            f"\n    computing {inner} {found.times:.4g} times for tiles and positions of {outer} would take {found.again_us:.1f} us more, "
             f"storing and reading it takes {found.stored_us:.1f} us"
         )
         details = {"outer": outer, "inner": inner, "times": found.times, "again_us": found.again_us, "stored_us": found.stored_us}

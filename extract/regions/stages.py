@@ -91,12 +91,18 @@ def stages(work: Work, most: int = MOST_DEEP) -> Stages:
 
 
 def _read(t: Term, args: Sequence[Read]) -> Read:
-    """Where a term reads the nests that its arguments read."""
+    """Where a term reads the nests that its arguments read.  At quotients and remainders of one axis, as rows of heads are, it reads each
+    position of a part once: the part stays."""
     found: dict[Term, frozenset[Axis]] = {}
+    moved: dict[Axis, frozenset[Axis]] = {}
+    if isinstance(t, View) and not all(not isinstance(a, Axis) and len(a.numerator.axes()) == 1 for a, _ in t.index.terms):
+        moved = {t.axis: t.index.axes()}
+    elif isinstance(t, Gather):
+        moved = {t.axis: t.args[1].axes}
     for k, read in enumerate(args):
         for x, axes in read.items():
-            if isinstance(t, View | Gather) and k == 0 and t.axis in axes:
-                axes = axes - {t.axis} | (t.index.axes() if isinstance(t, View) else t.args[1].axes)
+            if k == 0:
+                axes = frozenset[Axis]().union(*(moved.get(a, {a}) for a in axes))
             if x not in found or elements(axes) > elements(found[x]):
                 found[x] = axes
     return found
